@@ -3,11 +3,11 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-kubernetes test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 # Reproducible binaries: no path of the machine that built them, and what one clone built another finds in the cache.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
@@ -157,9 +157,10 @@ release-check: ## archives, deb, rpm, checksums and SBOMs, looked at by dpkg, rp
 ui: ## the console's files, built anew from ui/
 	cd ui && npm ci && npm run types && npm run check && npm run build
 
-vet: ## go vet, with the tag faults too
+vet: ## go vet, with the tag faults too, and of tools/judges
 	$(GO) vet ./...
 	$(GO) vet -tags faults ./internal/fault ./test/faults
+	cd tools/judges && $(GO) vet ./...
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
 lint: ## gofumpt and staticcheck

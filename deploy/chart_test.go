@@ -2,8 +2,6 @@ package deploy
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -13,47 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/charts"
 	"github.com/edictdev/edict/internal/test/kubeschema"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
-
-// tool is the path of a program that tools/charts.mod names, which is built the first
-// time. A machine that cannot build it leaves the test out.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := tools[name]()
-	if err != nil {
-		leftout.Test(t, "%s cannot be built: %v", name, err)
-	}
-	return path
-}
-
-var tools = map[string]func() (string, error){
-	"helm":        sync.OnceValues(func() (string, error) { return build("helm") }),
-	"kubeconform": sync.OnceValues(func() (string, error) { return build("kubeconform") }),
-}
-
-func build(name string) (string, error) {
-	cmd := exec.Command("go", "tool", "-modfile=tools/charts.mod", "-n", name)
-	cmd.Dir = ".."
-	out, err := cmd.Output()
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return "", errors.New(strings.TrimSpace(string(exit.Stderr)))
-	}
-	return strings.TrimSpace(string(out)), err
-}
-
-// helm runs it with a home of its own.
-func helm(t *testing.T, args ...string) (out, errors string, err error) {
-	t.Helper()
-	cmd := exec.Command(tool(t, "helm"), args...)
-	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
-	var o, e strings.Builder
-	cmd.Stdout, cmd.Stderr = &o, &e
-	err = cmd.Run()
-	return o.String(), e.String(), err
-}
 
 // valuesOf are helm's arguments for a file of values of the chart, and more values.
 func valuesOf(file string, set []string) (args []string) {
@@ -73,7 +34,7 @@ func rendered(t *testing.T, values string, set ...string) []byte {
 	if out, ok := renderings.Load(key); ok {
 		return out.([]byte)
 	}
-	out, stderr, err := helm(t, append([]string{"template", "edict", "helm/edict", "--namespace", "edict"}, valuesOf(values, set)...)...)
+	out, stderr, err := charts.Helm(t, append([]string{"template", "edict", "helm/edict", "--namespace", "edict"}, valuesOf(values, set)...)...)
 	require.NoError(t, err, stderr)
 	renderings.Store(key, []byte(out))
 	return []byte(out)
@@ -83,7 +44,7 @@ var renderings sync.Map
 
 func TestHelmFindsNoFaultInTheChart(t *testing.T) {
 	for _, c := range choices {
-		out, stderr, err := helm(t, append([]string{"lint", "--strict", "--quiet", "helm/edict"}, valuesOf(c, nil)...)...)
+		out, stderr, err := charts.Helm(t, append([]string{"lint", "--strict", "--quiet", "helm/edict"}, valuesOf(c, nil)...)...)
 		require.NoError(t, err, "values %q: %s%s", c, out, stderr)
 	}
 	there, err := filepath.Glob("helm/edict/values/*.yaml")
@@ -94,7 +55,7 @@ func TestHelmFindsNoFaultInTheChart(t *testing.T) {
 // TestAClusterTakesEveryField: kubeconform holds each object against the schemas of
 // Kubernetes and of the Prometheus operator.
 func TestAClusterTakesEveryField(t *testing.T) {
-	judge, schemas := tool(t, "kubeconform"), t.TempDir()
+	judge, schemas := charts.Tool(t, "kubeconform"), t.TempDir()
 	if err := kubeschema.Write(schemas, map[string][]string{
 		"v1": {"Service", "ConfigMap", "ServiceAccount"}, "apps/v1": {"StatefulSet", "DaemonSet", "Deployment"},
 		"policy/v1": {"PodDisruptionBudget"}, "networking.k8s.io/v1": {"NetworkPolicy"},
@@ -138,7 +99,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"workers.existing=perhaps":                     "existing",
 		"access.enabled=true,access.service.port=http": "port",
 	} {
-		out, stderr, err := helm(t, "template", "edict", "helm/edict", "--set", set)
+		out, stderr, err := charts.Helm(t, "template", "edict", "helm/edict", "--set", set)
 		require.Error(t, err, set)
 		require.Contains(t, stderr, why, set)
 		require.NotContains(t, out, "kind:", set)
@@ -148,7 +109,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 // TestAnUpgradeRefusesAnEmptyLog: a plane that was installed exists.
 func TestAnUpgradeRefusesAnEmptyLog(t *testing.T) {
 	existing := func(args ...string) string {
-		out, stderr, err := helm(t, append([]string{"template", "edict", "helm/edict"}, args...)...)
+		out, stderr, err := charts.Helm(t, append([]string{"template", "edict", "helm/edict"}, args...)...)
 		require.NoError(t, err, stderr)
 		return regexp.MustCompile(`name: EDICT_EXISTING\s+value: (\S+)`).FindStringSubmatch(out)[1]
 	}

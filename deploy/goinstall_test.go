@@ -1,8 +1,12 @@
 package deploy
 
 import (
+	"archive/tar"
 	"archive/zip"
+	"bytes"
+	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,31 +51,48 @@ func publish(t *testing.T, at string) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
 	require.NoError(t, os.WriteFile(at+".info", []byte(`{"Version":"`+moduleVersion+`","Time":"2026-01-01T00:00:00Z"}`), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(at), "list"), []byte(moduleVersion+"\n"), 0o644))
-	require.NoError(t, os.WriteFile(at+".mod", read(t, "../go.mod"), 0o644))
+	tree := archived(t)
+	require.NoError(t, os.WriteFile(at+".mod", tree["go.mod"], 0o644))
 	f, err := os.Create(at + ".zip")
 	require.NoError(t, err)
 	w := zip.NewWriter(f)
-	root, err := filepath.Abs("..")
-	require.NoError(t, err)
-	files := strings.Fields(output(t, "git", "-C", root, "ls-files"))
 	var others []string // folders that are modules of their own
-	for _, name := range files {
+	for name := range tree {
 		if dir, is := strings.CutSuffix(name, "/go.mod"); is {
 			others = append(others, dir+"/")
 		}
 	}
-	for _, name := range files {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if slices.ContainsFunc(others, func(dir string) bool { return strings.HasPrefix(name, dir) }) {
 			continue
 		}
 		to, err := w.Create(modulePath + "@" + moduleVersion + "/" + name)
 		require.NoError(t, err)
-		from, err := os.Open(filepath.Join(root, name))
+		_, err = to.Write(tree[name])
 		require.NoError(t, err)
-		_, err = io.Copy(to, from)
-		require.NoError(t, err)
-		require.NoError(t, from.Close())
 	}
 	require.NoError(t, w.Close())
 	require.NoError(t, f.Close())
+}
+
+// archived are the files that are committed, whatever lies in the working tree.
+func archived(t *testing.T) map[string][]byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", "HEAD")
+	cmd.Dir = ".." // of another folder it would archive that alone
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	files := map[string][]byte{}
+	for r := tar.NewReader(bytes.NewReader(out)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		require.NoError(t, err)
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		files[h.Name], err = io.ReadAll(r)
+		require.NoError(t, err)
+	}
 }

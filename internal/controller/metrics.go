@@ -21,7 +21,7 @@ type Metrics struct {
 // NewMetrics registers them; nil: they are nowhere.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
-	return &Metrics{
+	m := &Metrics{
 		leading:    f.NewGauge(prometheus.GaugeOpts{Name: "edict_controller_leading", Help: "1 while this controller holds the Lease and writes."}),
 		nodes:      f.NewGauge(prometheus.GaugeOpts{Name: "edict_controller_nodes", Help: "Nodes of the plane that pods and machines of the cluster became."}),
 		policies:   f.NewGauge(prometheus.GaugeOpts{Name: "edict_controller_policies", Help: "Policies of the plane that the cluster's policies became."}),
@@ -35,6 +35,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{.05, .1, .2, .3, .5, 1, 2, 5, 10, 30, 60},
 		}),
 	}
+	m.failures.WithLabelValues("watch") // the metric is there before the first failure
+	return m
 }
 
 func (m *Metrics) leads(yes bool) {

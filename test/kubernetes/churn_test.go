@@ -109,12 +109,14 @@ func (x *churn) goes(ns int) {
 }
 
 // follow reads the log from its end.
-func (x *churn) follow(ctx context.Context, t *testing.T) {
+func (x *churn) follow(ctx context.Context) error {
 	for f, err := range x.p.Events(ctx, project, nil, x.p.head()) {
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
-		require.NoError(t, err)
+		if err != nil {
+			return err
+		}
 		if f.Event == nil || f.Event.NodeID == "" {
 			continue
 		}
@@ -125,13 +127,16 @@ func (x *churn) follow(ctx context.Context, t *testing.T) {
 		}
 		x.mu.Unlock()
 	}
+	return nil
 }
 
 // listen follows the node of the pod of a namespace that hears all others there, as an
 // agent does, and notes when it was told of each.
-func (x *churn) listen(ctx context.Context, t *testing.T, ns int, node string) {
+func (x *churn) listen(ctx context.Context, ns int, node string) error {
 	body, err := x.p.Nodes.Events(ctx, node, "")
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	defer body.Close()
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
@@ -142,16 +147,26 @@ func (x *churn) listen(ctx context.Context, t *testing.T, ns int, node string) {
 		}
 		now := time.Now()
 		id, err := policy.ParseEventID(text)
-		require.NoError(t, err)
-		seq, ok := id.Seq(0)
-		require.True(t, ok)
-		x.mu.Lock()
-		for _, m := range x.bySeq {
-			if m.namespace == ns && m.seq <= seq && m.told.IsZero() {
-				m.told = now
-			}
+		if err != nil {
+			return err
 		}
-		x.mu.Unlock()
+		seq, ok := id.Seq(0)
+		if !ok {
+			return fmt.Errorf("event id %s is of another log", id)
+		}
+		x.told(ns, seq, now)
+	}
+	return nil // it ends with ctx; what is missing then is counted
+}
+
+// told notes that a node was told of all that came in its namespace up to a sequence.
+func (x *churn) told(ns int, seq uint64, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range x.bySeq {
+		if m.namespace == ns && m.seq <= seq && m.told.IsZero() {
+			m.told = now
+		}
 	}
 }
 
@@ -195,10 +210,7 @@ func TestTenThousandPodsThatChurn(t *testing.T) {
 
 	one := p.control(kubeconfig, "one")
 	began = time.Now()
-	for !one.synced() {
-		require.Less(t, time.Since(began), 5*time.Minute, "the plane is not what the cluster says")
-		time.Sleep(50 * time.Millisecond) // it is timed, not waited for
-	}
+	eventuallyIn(t, 5*time.Minute, "the plane is what the cluster says", one.synced)
 	cpu, peak := one.used()
 	t.Logf("from nothing to ready: %.1f s, %.1f s of CPU, at most %d MiB; %.0f nodes, %.0f policies; log of %d", time.Since(began).Seconds(), cpu, peak,
 		one.metric("edict_controller_nodes"), one.metric("edict_controller_policies"), p.head())
@@ -208,10 +220,7 @@ func TestTenThousandPodsThatChurn(t *testing.T) {
 	one.stop()
 	two := p.control(kubeconfig, "two")
 	began = time.Now()
-	for !two.synced() {
-		require.Less(t, time.Since(began), 5*time.Minute, "the plane is not what the cluster says")
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventuallyIn(t, 5*time.Minute, "the plane is what the cluster says", two.synced)
 	cpu, peak = two.used()
 	t.Logf("a restart: %.1f s until ready, %.1f s of CPU, at most %d MiB, %d events", time.Since(began).Seconds(), cpu, peak, p.head()-head)
 	require.Equal(t, head, p.head(), "a restart writes nothing")
@@ -237,10 +246,10 @@ func (x *churn) churns(t *testing.T, by *controller) {
 		listeners = append(listeners, string(translate.PodID(x.owner, namespaceName(ns), names[0])))
 	}
 	x.mu.Unlock()
-	var g sync.WaitGroup
-	g.Go(func() { x.follow(ctx, t) })
+	var readers errgroup.Group
+	readers.Go(func() error { return x.follow(ctx) })
 	for ns, node := range listeners {
-		g.Go(func() { x.listen(ctx, t, ns, node) })
+		readers.Go(func() error { return x.listen(ctx, ns, node) })
 	}
 	failures := by.metric("edict_controller_failures_total")
 	lag, lags := by.metric("edict_controller_lag_seconds_sum"), by.metric("edict_controller_lag_seconds_count")
@@ -269,13 +278,12 @@ func (x *churn) churns(t *testing.T, by *controller) {
 	x.mu.Lock()
 	require.Len(t, x.moments, replaced)
 	x.mu.Unlock()
-	end := time.Now().Add(30 * time.Second)
-	for logged, told := x.arrived(); logged < replaced || told < replaced; logged, told = x.arrived() {
-		require.True(t, time.Now().Before(end), "of %d pods that came %d are in the log, and of %d nodes were told", replaced, logged, told)
-		time.Sleep(50 * time.Millisecond) // it is timed by those who listen
-	}
+	eventuallyIn(t, 30*time.Second, "nodes were told of every pod that came", func() bool {
+		logged, told := x.arrived()
+		return logged == replaced && told == replaced
+	})
 	stop()
-	g.Wait()
+	require.NoError(t, readers.Wait())
 	var taken, inLog, told []time.Duration
 	for _, m := range x.moments {
 		taken, inLog, told = append(taken, m.taken.Sub(m.at)), append(inLog, m.inLog.Sub(m.at)), append(told, m.told.Sub(m.at))

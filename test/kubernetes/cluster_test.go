@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/edictdev/edict/internal/test/authority"
+	"github.com/edictdev/edict/internal/test/charts"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/kubeschema"
 	"github.com/edictdev/edict/internal/test/leftout"
@@ -56,7 +57,10 @@ func asset(t *testing.T, name string) string {
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	for _, dir := range []string{os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(root, "bin", "kubernetes")} {
-		if path := filepath.Join(dir, name); dir != "" && exec.Command("test", "-x", path).Run() == nil {
+		if dir == "" {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path
 		}
 	}
@@ -177,7 +181,7 @@ func objects(t *testing.T, text []byte) (all []*unstructured.Unstructured) {
 	}
 }
 
-// apply creates the objects of a text, or replaces the spec of those that are there.
+// apply creates the objects of a text, or replaces those that are there.
 func (c *cluster) apply(text []byte) {
 	c.t.Helper()
 	for _, o := range objects(c.t, text) {
@@ -185,6 +189,8 @@ func (c *cluster) apply(text []byte) {
 	}
 }
 
+// applyObject sends what an object says of itself, its status excepted: of one that is
+// there all of that takes the place of what it said.
 func (c *cluster) applyObject(o *unstructured.Unstructured) {
 	c.t.Helper()
 	of := c.dynamic.Resource(c.resource(o.GroupVersionKind())).Namespace(o.GetNamespace())
@@ -192,8 +198,8 @@ func (c *cluster) applyObject(o *unstructured.Unstructured) {
 	if apierrors.IsAlreadyExists(err) {
 		was, err := of.Get(c.t.Context(), o.GetName(), metav1.GetOptions{})
 		require.NoError(c.t, err)
-		was.Object["spec"] = o.Object["spec"]
-		_, err = of.Update(c.t.Context(), was, metav1.UpdateOptions{})
+		o.SetResourceVersion(was.GetResourceVersion())
+		_, err = of.Update(c.t.Context(), o, metav1.UpdateOptions{})
 		require.NoError(c.t, err)
 		return
 	}
@@ -255,22 +261,8 @@ const (
 // chart is the chart as helm renders it with a controller.
 func chart(t *testing.T) []byte {
 	t.Helper()
-	root, err := gen.ModuleRoot()
-	require.NoError(t, err)
-	cmd := exec.Command("go", "tool", "-modfile=tools/charts.mod", "-n", "helm")
-	cmd.Dir = root
-	helm, err := cmd.Output()
-	if err != nil {
-		leftout.Test(t, "helm cannot be built: %v", err)
-	}
-	home := t.TempDir()
-	cmd = exec.Command(string(bytes.TrimSpace(helm)), "template", "edict", "deploy/helm/edict", "--namespace", chartNamespace,
-		"--values", "deploy/helm/edict/values/open.yaml", "--set", "controller.enabled=true", "--set", "controller.tokenSecret=token")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, stderr.String())
-	return out
+	out, stderr, err := charts.Helm(t, "template", "edict", "helm/edict", "--namespace", chartNamespace,
+		"--values", "helm/edict/values/open.yaml", "--set", "controller.enabled=true", "--set", "controller.tokenSecret=token")
+	require.NoError(t, err, stderr)
+	return []byte(out)
 }

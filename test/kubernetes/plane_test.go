@@ -174,10 +174,14 @@ func (c *controller) get(path string) (body string, ok bool) {
 	return string(text), err == nil && res.StatusCode == http.StatusOK
 }
 
-// metric is a gauge or a counter, or the sum of those with labels.
+// metric is a gauge or a counter, or the sum of those with labels. There must be one.
 func (c *controller) metric(name string) (sum float64) {
-	body, _ := c.get("/metrics")
-	for _, m := range regexp.MustCompile(`(?m)^`+name+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(body, -1) {
+	c.t.Helper()
+	body, ok := c.get("/metrics")
+	require.True(c.t, ok, "the controller shows no metrics: %s", body)
+	series := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{.*\})? (\S+)$`).FindAllStringSubmatch(body, -1)
+	require.NotEmpty(c.t, series, "there is no metric %s", name)
+	for _, m := range series {
 		v, err := strconv.ParseFloat(m[1], 64)
 		require.NoError(c.t, err)
 		sum += v
@@ -185,7 +189,7 @@ func (c *controller) metric(name string) (sum float64) {
 	return sum
 }
 
-// synced: it writes, and the plane is what the cluster says.
+// synced tells that it writes, and the plane is what the cluster says.
 func (c *controller) synced() bool {
 	require.False(c.t, c.ended(), c.tail())
 	_, ready := c.get("/readyz")

@@ -120,7 +120,13 @@ const patient = 60 * time.Second
 // what is asked may end the test.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	end := time.After(patient)
+	eventuallyIn(t, patient, what, so)
+}
+
+// eventuallyIn is eventually with a patience of its own.
+func eventuallyIn(t *testing.T, patience time.Duration, what string, so func() bool) {
+	t.Helper()
+	end := time.After(patience)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for !so() {

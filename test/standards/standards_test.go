@@ -5,6 +5,7 @@ package standards_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -41,7 +42,7 @@ func say(t *testing.T, dir, name string, args ...string) (stdout string) {
 	var out, errors bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errors
-	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -mod=mod", "REDOCLY_TELEMETRY=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -mod=readonly", "REDOCLY_TELEMETRY=off")
 	require.NoError(t, cmd.Run(), "%s %v: %s%s", name, args, out.String(), errors.String())
 	t.Logf("%s %s\n%s%s", filepath.Base(name), strings.Join(args, " "), out.String(), errors.String())
 	return out.String()
@@ -60,7 +61,9 @@ func document(t *testing.T, dir string) string {
 func TestSpectralHasNothingToSay(t *testing.T) {
 	tools(t)
 	out := say(t, ".", "node_modules/.bin/spectral", "lint", document(t, t.TempDir()), "--ruleset", "spectral.yaml", "--fail-severity", "hint", "--format", "json")
-	require.Contains(t, out, "[]")
+	var found []any
+	require.NoError(t, json.NewDecoder(strings.NewReader(out)).Decode(&found), out) // a sentence follows
+	require.Empty(t, found)
 }
 
 func TestRedoclyHasNothingToSay(t *testing.T) {

@@ -35,13 +35,28 @@ func (c *Contract) resolve(op *operation) {
 		op.Responses[status] = r
 	}
 	op.problems = problemsOf(op.Description)
-	usual := []string{"400", "500"}
+	anyone, named := usual(op.Responses)
 	if !strings.HasPrefix(op.Description, "Open to all.") {
-		usual = append(usual, "401", "429")
+		anyone = append(anyone, named...)
 	}
-	for _, status := range usual { // the document says so of all, once
+	for _, status := range anyone {
 		op.problems[status] = append([]string{}, op.problems[status]...)
 	}
+}
+
+// saidOnce is where the description of a problem says which statuses all operations may have,
+// and which all that are not open to all.
+var saidOnce = regexp.MustCompile(`Any operation may be ([0-9, and]+), and one that is not open to all ([0-9, and]+)\.`)
+
+// usual are the statuses that the document does not repeat in each operation.
+func usual(responses map[string]response) (anyone, named []string) {
+	status := regexp.MustCompile("[45][0-9]{2}")
+	for _, r := range responses {
+		if m := saidOnce.FindStringSubmatch(r.Description); m != nil {
+			return status.FindAllString(m[1], -1), status.FindAllString(m[2], -1)
+		}
+	}
+	return nil, nil
 }
 
 func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
