@@ -30,6 +30,7 @@ type call struct {
 	asked       string            // digest, once the key has given ids
 	trace       streams.Trace     // of the request
 	dry         bool              // nothing is written
+	held        bool              // it waited for a quota, as it does once
 	// admitted is what admission policies made of what the request writes.
 	admitted *resource.AdmissionNote
 }

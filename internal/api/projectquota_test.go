@@ -34,6 +34,23 @@ func TestAProjectOverItsQuotaIsRefusedBeforeTheLog(t *testing.T) {
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
 }
 
+// A rate that lets an event pass in a moment has its request wait for that, once.
+func TestAWriteWaitsAMomentForItsRate(t *testing.T) {
+	var began time.Time
+	p := newPlane(t, func(d *api.Deps) {
+		d.Clock = func() time.Time {
+			if began.IsZero() || time.Since(began) < 50*time.Millisecond {
+				return epoch
+			}
+			return epoch.Add(time.Hour)
+		}
+	})
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/projects/"+project+"/quota", `{"events_per_second":1}`))
+	p.put("n1", `{}`)
+	began = time.Now()
+	p.put("n1", `{"labels":{"a":"b"}}`)
+}
+
 // A batch is refused whole if none of its lines has room; otherwise those are that have none.
 func TestABatchGoesOnWithWhatHasRoom(t *testing.T) {
 	p := newPlane(t)

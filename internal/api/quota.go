@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -23,7 +25,17 @@ type quota struct {
 	model views
 	clock func() time.Time
 	limit uint64 // bytes in projector.UsageHours; 0: any number
+
+	held atomic.Int32 // requests that wait in hold
 }
+
+const (
+	// quotaHold is how long a request that a project's quota refuses waits for its answer, or
+	// until a rate lets it pass: who asks again at once costs his neighbours little.
+	quotaHold = 100 * time.Millisecond
+	// mostHeld requests may wait so at once; others are refused without.
+	mostHeld = 256
+)
 
 // check refuses an event of a project that took its share of the log in the
 // last day. What only takes away passes: it is bounded by what is there, and an
@@ -67,17 +79,39 @@ func (q *quota) checkAll(c *call, events []streams.Append) error {
 // judge refuses what the fold would reject for the project's own quota, before it is
 // appended. Administrators are refused, too: the fold knows of none.
 func (q *quota) judge(c *call, e policy.Event) error {
-	now := q.clock()
-	var over *streams.Rejection
-	var ready time.Time
-	q.model.Read(func(v *projector.View) { over, ready = projector.QuotasOf(v).Over(e, now) })
+	over, ready := q.over(e)
+	if over != nil && q.hold(c, ready) {
+		over, ready = q.over(e)
+	}
 	if over == nil {
 		return nil
 	}
-	if ready.After(now) {
-		c.retryIn(ready.Sub(now))
+	if ready > 0 {
+		c.retryIn(ready)
 	}
 	return refused(over)
+}
+
+// over is the quota's refusal of an event, and in how long a rate lets another pass.
+func (q *quota) over(e policy.Event) (over *streams.Rejection, ready time.Duration) {
+	now := q.clock()
+	var at time.Time
+	q.model.Read(func(v *projector.View) { over, at = projector.QuotasOf(v).Over(e, now) })
+	return over, at.Sub(now)
+}
+
+// hold has a request wait, once, and reports whether it is to be judged again.
+func (q *quota) hold(c *call, ready time.Duration) bool {
+	if c.held || c.dry {
+		return false
+	}
+	c.held = true
+	wait := quotaHold
+	if ready > 0 {
+		wait = min(wait, ready)
+	}
+	defer q.held.Add(-1)
+	return q.held.Add(1) <= mostHeld && backoff.Sleep(c.r.Context(), wait) == nil
 }
 
 // mostShares is how many projects a status lists of those within their share.

@@ -17,7 +17,9 @@ type Rejections interface {
 
 // Reporter writes what the fold rejected to where producers look for it. The fold
 // never waits for it; after a crash some are written again, which changes
-// nothing.
+// nothing. A backlog is written in a part of the time alone: each rejection is synced to
+// the disk, as each event of the log is, and a producer that does everything wrong must not
+// take that from others.
 //
 // Of what the log held at the start, the rejected events are counted in one line
 // of the process's log, because a new worker folds the whole past; each later one
@@ -68,16 +70,36 @@ func (r *Reporter) report(ctx context.Context) error {
 			}
 			return err
 		}
-		for _, x := range list {
-			if err := r.To.Write(ctx, x); err != nil {
-				return err
-			}
+		if err := r.write(ctx, list); err != nil {
+			return err
 		}
 		r.logRejected(list)
 		if err := r.Store.Reported(list[len(list)-1].Seq); err != nil {
 			return err
 		}
 	}
+}
+
+const (
+	reportAtOnce = 16 // rejections that are written without a pause
+	reportShare  = 5  // of the others the time that one takes is one in so many
+)
+
+// write writes a page, most of it slowly.
+func (r *Reporter) write(ctx context.Context, list []streams.Rejection) error {
+	for i, x := range list {
+		began := time.Now()
+		if err := r.To.Write(ctx, x); err != nil {
+			return err
+		}
+		if i < reportAtOnce {
+			continue
+		}
+		if err := backoff.Sleep(ctx, (reportShare-1)*time.Since(began)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // logOld counts what was rejected of the past, once that is folded whole.

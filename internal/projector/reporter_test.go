@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,4 +53,24 @@ func TestWhatWasRejectedBeforeTheStartIsOneLine(t *testing.T) {
 	reject(1)
 	require.Equal(t, []string{`level=WARN msg="event rejected" seq=22 code=undecodable subject=edict.log.x.node.a`}, report())
 	require.Len(t, to, 22, "producers find all of them")
+}
+
+// slowRejections takes a while for each.
+type slowRejections time.Duration
+
+func (w slowRejections) Write(context.Context, streams.Rejection) error {
+	time.Sleep(time.Duration(w)) // in a bubble, where nobody waits
+	return nil
+}
+
+func TestABacklogOfRejectionsLeavesTheDiskToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := Reporter{To: slowRejections(time.Millisecond)}
+		began := time.Now()
+		require.NoError(t, r.write(t.Context(), make([]streams.Rejection, reportAtOnce)))
+		require.Equal(t, reportAtOnce*time.Millisecond, time.Since(began), "few are there at once")
+		began = time.Now()
+		require.NoError(t, r.write(t.Context(), make([]streams.Rejection, reportAtOnce+100)))
+		require.Equal(t, (reportAtOnce+100*reportShare)*time.Millisecond, time.Since(began))
+	})
 }

@@ -109,7 +109,7 @@ func TestUpTo32WritersGoSinglyAndTheRestAsOneBatch(t *testing.T) {
 	assert.Len(t, batches, 2)
 }
 
-// However many writers a project has: a write of another one waits for four of them,
+// However many writers a project has: a write of another one waits for two of them,
 // and for none that came after it.
 func TestAWriteWaitsForFewOfAnotherProject(t *testing.T) {
 	l := openLog(t, embedded(t))

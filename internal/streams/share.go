@@ -12,8 +12,8 @@ const (
 	groupAbove = 32
 	// ofOneProject is how many of them may be of one project while others write, too.
 	// The server syncs one after the other, so this is how many a write of somebody
-	// else waits for.
-	ofOneProject = 4
+	// else waits for: while one is synced the next is there.
+	ofOneProject = 2
 	// othersFor is how long a project counts as not the only one that writes.
 	othersFor = time.Second
 )
