@@ -30,8 +30,12 @@ var edict = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	binaries = dir
 	return build(dir)
 })
+
+// binaries is the folder of what was built; empty: no test asked for any.
+var binaries string
 
 // build builds the product into dir.
 func build(dir string, flags ...string) (bin string, err error) {
@@ -67,8 +71,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, fault)
 		code = 1
 	}
-	if bin, err := edict(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if binaries != "" {
+		os.RemoveAll(binaries)
 	}
 	os.Exit(code)
 }

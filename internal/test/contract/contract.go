@@ -25,6 +25,7 @@ type Contract struct {
 	doc        document
 	raw        any
 	operations []*operation
+	problems   map[string]map[string][]string // problemsOf responses, by pointer
 
 	mu       sync.Mutex // the compiler's, and what follows
 	compiler *jsonschema.Compiler
@@ -75,7 +76,8 @@ type response struct {
 	Headers     map[string]header `json:"headers"`
 	Content     map[string]media  `json:"content"`
 
-	at string // pointer
+	at       string              // pointer
+	problems map[string][]string // codes by status
 }
 
 type header struct {
@@ -93,7 +95,7 @@ const docURL = "edict:openapi.json"
 
 // New reads a document.
 func New(doc []byte) (*Contract, error) {
-	c := &Contract{schemas: map[string]*jsonschema.Schema{}, reached: map[string]bool{}}
+	c := &Contract{problems: map[string]map[string][]string{}, schemas: map[string]*jsonschema.Schema{}, reached: map[string]bool{}}
 	if err := json.Unmarshal(doc, &c.doc); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}

@@ -32,6 +32,7 @@ func (c *Contract) resolve(op *operation) {
 			headers[name] = h
 		}
 		r.Headers = headers
+		r.problems = c.problemsAt(at, r.Description)
 		op.Responses[status] = r
 	}
 	op.problems = problemsOf(op.Description)
@@ -73,6 +74,14 @@ func problemsOf(description string) map[string][]string {
 	return out
 }
 
+// problemsAt is problemsOf, once for all operations that refer to the same response.
+func (c *Contract) problemsAt(at, description string) map[string][]string {
+	if c.problems[at] == nil {
+		c.problems[at] = problemsOf(description)
+	}
+	return c.problems[at]
+}
+
 // checkCode wants the code of a problem to be one of the operation, or a common one.
 func (op *operation) checkCode(want response, status string, req *http.Request, body []byte) error {
 	if req.Method == http.MethodHead {
@@ -88,7 +97,7 @@ func (op *operation) checkCode(want response, status string, req *http.Request, 
 	if p.Code == nil {
 		return nil // of v1alpha1
 	}
-	if codes := append(problemsOf(want.Description)[status], op.problems[status]...); !slices.Contains(codes, *p.Code) {
+	if codes := slices.Concat(want.problems[status], op.problems[status]); !slices.Contains(codes, *p.Code) {
 		return fmt.Errorf("code %s is none of %v", *p.Code, codes)
 	}
 	return nil
