@@ -75,30 +75,10 @@ drivers:
 struck:
 	$(STRUCK) -vet=off ./internal/fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 
-# The long campaign. It prints its seed; make test-faults SEED=n does the same again. docs/faults.md
-# says what is injected.
-SEED ?= $(shell date +%s)
-
-test-faults: ## the long campaign of crashes, cuts and mutants; SEED=n repeats one
-	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
-	@echo "seed $(SEED)"
-	$(GO) test -race $(DRIVERS)
-	RAPID_CHECKS=1000 $(GO) test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
-	$(STRUCK) -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms
-	$(GO) run ./test/model -steps 5000000 -seed $(SEED)
-	$(GO) run ./test/model -all -steps 12000000
-	$(GO) test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first $(SEED)
-	$(GO) test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin.every 1 -count 20
-	$(GO) test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first $(SEED) -fail.every 1
-	$(GO) test -v ./test -run 'TestNothingAcknowledged' -kills 200 -cluster.kills 60 -crash.seed $(SEED) -timeout 20m
-	$(GO) test -v ./test -run 'TestNATSServersThat|TestAPowerCut' -server.faults 60 -trouble.long -crash.seed $(SEED) -timeout 30m
-	$(GO) test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogOfJunk' -trouble.long -crash.seed $(SEED) -timeout 60m
-	$(GO) test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed $(SEED) -timeout 30m
-	$(GO) test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long
-	$(GO) test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first $(SEED)
-	$(GO) test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed $(SEED)
-	$(GO) test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 4000 -enforce.first $(SEED)
-	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
+# The long campaign, in pieces of some ten minutes. What passed is not run again: test/campaign/run.sh says how one goes on,
+# and docs/faults.md what is injected.
+test-faults: ## the long campaign of faults, hours in pieces of ten minutes; goes on where it ended. SEED=n, PIECES='kills.*' or list
+	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' test/campaign/run.sh
 
 # Three NATS servers, three workers, NODES nodes and a rolling upgrade: deploy/cluster/run.sh says what is measured.
 NODES ?= 1000000

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/streams"
@@ -27,7 +28,7 @@ import (
 	"github.com/edictdev/edict/internal/test/watch"
 )
 
-var serverFaults = flag.Int("server.faults", 3, "how often one of the NATS servers of a cluster under load is killed, paused or isolated")
+var serverFaults = flag.Int("server.faults", 3, "how often something happens to a cluster under load: to one of its NATS servers, its disk or a worker")
 
 // asServer has this binary be a NATS server instead of tests: its arguments.
 const asServer = "EDICT_TEST_NATS_SERVER"
@@ -158,31 +159,125 @@ func (c *natsCluster) isolated(i int, now proxy.Ill) {
 	}
 }
 
-// suffers does one of three ills to one server, and ends it.
-func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
-	i := r.IntN(len(c.processes))
-	s, hold := c.processes[i], func() { time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond) }
-	switch round % 3 {
-	case 0:
+// unheard has others hear nothing of one server, which hears them.
+func (c *natsCluster) unheard(i int) {
+	for pair, way := range c.ways {
+		switch i {
+		case pair[0]:
+			way.Become(proxy.UpCut)
+		case pair[1]:
+			way.Become(proxy.DownCut)
+		}
+	}
+}
+
+// unhearing has one server hear nothing of others, which hear it.
+func (c *natsCluster) unhearing(i int) {
+	for pair, way := range c.ways {
+		switch i {
+		case pair[0]:
+			way.Become(proxy.DownCut)
+		case pair[1]:
+			way.Become(proxy.UpCut)
+		}
+	}
+}
+
+// ill is what can happen to a cluster, to the server or worker that a number draws. It goes
+// on as long as hold takes.
+type ill struct {
+	name string
+	do   func(c *natsCluster, i int, hold func())
+}
+
+var ills = []ill{
+	{"servers killed", func(c *natsCluster, i int, hold func()) {
+		s := c.server(i)
 		s.kill()
 		hold()
 		s.start(c.t)
-		return "killed"
-	case 1:
+	}},
+	{"servers paused", func(c *natsCluster, i int, hold func()) {
+		s := c.server(i)
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGSTOP))
 		hold()
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGCONT))
-		return "paused"
-	default:
-		c.isolated(i, []proxy.Ill{proxy.Blackhole, proxy.Refused}[r.IntN(2)])
+	}},
+	{"servers cut off", func(c *natsCluster, i int, hold func()) {
+		c.isolated(i%len(c.processes), []proxy.Ill{proxy.Blackhole, proxy.Refused}[i%2])
 		hold()
-		c.isolated(i, proxy.Well)
-		return "isolated"
+		c.isolated(i%len(c.processes), proxy.Well)
+	}},
+	{"servers cut off one way", func(c *natsCluster, i int, hold func()) {
+		[]func(int){c.unheard, c.unhearing}[i%2](i % len(c.processes))
+		hold()
+		c.isolated(i%len(c.processes), proxy.Well)
+	}},
+	{"disks slow", func(c *natsCluster, i int, hold func()) {
+		stop := slowDisk(c.t, c.server(i).Dir)
+		hold()
+		stop()
+	}},
+	{"workers killed", func(c *natsCluster, i int, hold func()) {
+		w := c.workers[i%len(c.workers)]
+		w.kill()
+		hold()
+		w.start()
+	}},
+	{"workers paused", func(c *natsCluster, i int, hold func()) {
+		w := c.workers[i%len(c.workers)]
+		w.signal(syscall.SIGSTOP)
+		hold()
+		w.signal(syscall.SIGCONT)
+	}},
+}
+
+func (c *natsCluster) server(i int) *natsServer { return c.processes[i%len(c.processes)] }
+
+// suffers does one of the ills, and ends it. A worker suffers where there is another one.
+func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
+	all := ills
+	if len(c.workers) == 1 {
+		all = ills[:5]
+	}
+	x := all[round%len(all)]
+	x.do(c, r.IntN(6), func() { time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond) })
+	return x.name
+}
+
+// slowDisk has a disk sync more than it can, until stop: each sync of others waits for
+// those.
+func slowDisk(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all errgroup.Group
+	for range 4 {
+		f, err := os.CreateTemp(dir, "filler-")
+		require.NoError(t, err)
+		all.Go(func() error {
+			defer os.Remove(f.Name())
+			defer f.Close()
+			block := make([]byte, 1<<20)
+			for ctx.Err() == nil {
+				if _, err := f.WriteAt(block, 0); err != nil {
+					return err
+				}
+				if err := f.Sync(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return func() {
+		cancel()
+		require.NoError(t, all.Wait())
 	}
 }
 
 // TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing does that to the servers
-// that keep the log, in processes of their own that sync every write, while authors
+// that keep the log, in processes of their own that sync every write, has their disk be slow,
+// and kills and pauses workers where there are more than one, while authors
 // write over HTTP, a producer over NATS, and nodes follow. What either was answered is
 // held against the log, and what the fold said of each event against an oracle.
 func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
@@ -191,7 +286,7 @@ func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 	}
 	t.Parallel()
 	c := newNATSCluster(t, 2*time.Second)
-	for range upTo(1, 2) {
+	for range upTo(1, 3) {
 		c.work()
 	}
 	c.workers[0].divided(len(c.workers))
@@ -207,11 +302,11 @@ func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 	rec := record(t, c.url, watch.Keys(c.workers[0].publicKeys()), append(nodes, "p-a", "p-b"), base)
 	rec.wrote = append(rec.wrote, o)
 	r := rand.New(rand.NewPCG(*crashSeed, 11))
-	ills := map[string]int{}
+	suffered := map[string]int{}
 	for round := range *serverFaults {
-		ills[c.suffers(r, round)]++
+		suffered[c.suffers(r, round)]++
 		written, produced := l.acked.Load(), o.acked()
-		require.True(t, waitFor(60*time.Second, func() bool { return l.acked.Load() > written+10 && o.acked() > produced+10 }), "writing goes on after %v", ills)
+		require.True(t, waitFor(60*time.Second, func() bool { return l.acked.Load() > written+10 && o.acked() > produced+10 }), "writing goes on after %v", suffered)
 	}
 	l.end()
 	o.finish()
@@ -223,7 +318,7 @@ func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 	for _, e := range run.Log {
 		codes[e.Rejected]++
 	}
-	t.Logf("seed %d: servers %s; %d events, %d writes and %d publications acknowledged, verdicts %v", *crashSeed, tally(ills), len(run.Log), l.acked.Load(), len(o.acks), codes)
+	t.Logf("seed %d: %s; %d events, %d writes and %d publications acknowledged, verdicts %v", *crashSeed, tally(suffered), len(run.Log), l.acked.Load(), len(o.acks), codes)
 	for _, code := range []string{"", "subject_mismatch", "node_id_taken", "invalid", "unknown_type", "undecodable", "revision_conflict", "stale_event"} {
 		require.NotZero(t, codes[code], "the producer sends what deserves %q", code)
 	}

@@ -24,14 +24,16 @@ const (
 	Blackhole     // nothing passes, and nobody is told
 	Reset         // connections end at once, with a reset
 	Refused       // connections end, and new ones as soon as they are made
+	UpCut         // what the client sends does not pass, what the server sends does
+	DownCut       // the reverse
 )
 
 // Ills is how many there are, being well included.
-const Ills = int(Refused) + 1
+const Ills = int(DownCut) + 1
 
 // String names it for a log line.
 func (i Ill) String() string {
-	return []string{"well", "slow", "truncated", "blackhole", "reset", "refused"}[i]
+	return []string{"well", "slow", "truncated", "blackhole", "reset", "refused", "upstream cut", "downstream cut"}[i]
 }
 
 // Proxy stands between a client and a server on this machine and does them
@@ -82,8 +84,8 @@ func (p *Proxy) accept() {
 			}
 			continue
 		}
-		p.done.Go(func() { p.pass(server, client) })
-		p.done.Go(func() { p.pass(client, server) })
+		p.done.Go(func() { p.pass(server, client, UpCut) })
+		p.done.Go(func() { p.pass(client, server, DownCut) })
 	}
 }
 
@@ -111,7 +113,7 @@ func (p *Proxy) Become(now Ill) {
 	p.heal = make(chan struct{})
 	// What a black hole swallowed is gone: the connection must not go on as if
 	// it had come through.
-	if now == Reset || now == Refused || was == Blackhole {
+	if now == Reset || now == Refused || was == Blackhole || was == UpCut || was == DownCut {
 		for c := range p.conns {
 			if now == Reset {
 				_ = c.(*net.TCPConn).SetLinger(0)
@@ -121,8 +123,9 @@ func (p *Proxy) Become(now Ill) {
 	}
 }
 
-// pass copies until either side ends.
-func (p *Proxy) pass(to, from net.Conn) {
+// pass copies until either side ends. cut is the ill by which this direction alone does not
+// pass.
+func (p *Proxy) pass(to, from net.Conn, cut Ill) {
 	defer func() {
 		p.mu.Lock()
 		delete(p.conns, to)
@@ -134,14 +137,14 @@ func (p *Proxy) pass(to, from net.Conn) {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && !p.send(to, buf[:n]) || err != nil {
+		if n > 0 && !p.send(to, buf[:n], cut) || err != nil {
 			return
 		}
 	}
 }
 
 // send passes on one piece, or what becomes of it; false: the connection ends.
-func (p *Proxy) send(to io.Writer, b []byte) bool {
+func (p *Proxy) send(to io.Writer, b []byte, cut Ill) bool {
 	p.mu.Lock()
 	now, heal := p.now, p.heal
 	late := time.Duration(p.draw.IntN(8)) * time.Millisecond
@@ -149,8 +152,11 @@ func (p *Proxy) send(to io.Writer, b []byte) bool {
 		b = b[:min(len(b), p.left)]
 		p.left -= len(b)
 	}
-	cut := now == Truncated && p.left == 0
+	last := now == Truncated && p.left == 0
 	p.mu.Unlock()
+	if now == cut {
+		now = Blackhole
+	}
 	switch now {
 	case Slow:
 		select {
@@ -162,5 +168,5 @@ func (p *Proxy) send(to io.Writer, b []byte) bool {
 		return false
 	}
 	_, err := to.Write(b)
-	return err == nil && !cut
+	return err == nil && !last
 }

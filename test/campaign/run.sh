@@ -1,0 +1,91 @@
+#!/bin/sh
+# The long campaign of faults in pieces of some ten minutes, each of which leaves a log and is
+# not run again once it passed:
+#
+#   make test-faults                    goes on with the campaign in bin/campaign
+#   make test-faults PIECES='kills.*'   those of its pieces alone
+#   make test-faults SEED=7             begins another one, whose draws come from 7
+#   make test-faults PIECES=list        lists the pieces, and which have passed
+set -u
+cd "$(dirname "$0")/../.."
+GO=${GO:-go}
+dir=${CAMPAIGN:-bin/campaign}
+pieces=${PIECES:-*}
+mkdir -p "$dir"
+if [ -n "${SEED:-}" ] && [ "$(cat "$dir/seed" 2>/dev/null)" != "$SEED" ]; then
+	rm -f "$dir"/*.log "$dir"/*.passed
+	echo "$SEED" > "$dir/seed"
+fi
+[ -s "$dir/seed" ] || date +%s > "$dir/seed"
+seed=$(cat "$dir/seed")
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+EDICT_LEFT_OUT=$(pwd)/$dir/left-out
+export EDICT_LEFT_OUT
+failed=''
+
+# piece runs one, unless it passed or is not asked for.
+piece() {
+	name=$1
+	shift
+	# shellcheck disable=SC2254 # a pattern is what PIECES is
+	case $name in $pieces) ;; *) [ "$pieces" = list ] || return 0 ;; esac
+	if [ "$pieces" = list ]; then
+		printf '%-14s %s\n' "$name" "$(cat "$dir/$name.passed" 2>/dev/null || echo 'not yet')"
+		return 0
+	fi
+	if [ -e "$dir/$name.passed" ]; then
+		echo "$name passed before: $(cat "$dir/$name.passed")"
+		return 0
+	fi
+	echo "$name: $*"
+	begun=$(date +%s)
+	if "$@" > "$dir/$name.log" 2>&1; then
+		echo "commit $commit, seed $seed, $(($(date +%s) - begun)) s" > "$dir/$name.passed"
+		grep -hE '^ +[a-z_]+_test\.go:[0-9]+: .*(seed|worlds|policies|flows|cuts|crashes|kill)' "$dir/$name.log" | cut -c1-240 | tail -n 6
+		echo "$name passed in $(($(date +%s) - begun)) s"
+	else
+		failed="$failed $name"
+		echo "$name FAILED: $dir/$name.log"
+		grep -E -m 20 -- '--- FAIL|Error:|panic:|^FAIL' "$dir/$name.log"
+	fi
+}
+
+# repeat runs a piece so often, each time with other draws.
+repeat() {
+	kind=$1 round=1
+	while [ "$round" -le "$2" ]; do
+		"$kind" "$round" "$((seed + round * 100000))"
+		round=$((round + 1))
+	done
+}
+
+kills() { piece "kills.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLost$' -kills 200 -crash.seed "$2" -timeout 30m; }
+workers() { piece "workers.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLostOnACluster' -cluster.kills 60 -crash.seed "$2" -timeout 30m; }
+cluster() { piece "cluster.$1" "$GO" test -v ./test -run 'TestNATSServersThat' -server.faults 60 -trouble.long -crash.seed "$2" -timeout 40m; }
+power() { piece "power.$1" "$GO" test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first "$2" -fail.every 1 -timeout 30m; }
+packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 1000 -enforce.first "$2" -timeout 30m; }
+
+[ "$pieces" = list ] || echo "seed $seed, commit $commit, logs in $dir"
+# The packages that make test runs without the race detector, since most of their time passes in other processes.
+piece race "$GO" test -race ./test ./cmd/edict ./internal/plane ./cmd/retectl -timeout 60m
+piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
+piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms -timeout 60m
+piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
+piece model-all "$GO" run ./test/model -all -steps 12000000
+piece cuts "$GO" test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first "$seed" -timeout 30m
+piece origins "$GO" test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin.every 1 -count 20 -timeout 30m
+repeat kills 5
+repeat workers 2
+repeat cluster 5
+repeat power 5
+repeat packets 4
+piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -crash.seed "$seed" -timeout 30m
+piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs' -trouble.long -crash.seed "$seed" -timeout 60m
+piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -timeout 60m
+piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
+piece fleet "$GO" test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long -timeout 30m
+piece tables "$GO" test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first "$seed" -timeout 30m
+piece meaning "$GO" test -v ./internal/snapshot -run 'TestOnePolicyHasOneMeaning' -meaning.flows 1000000 -meaning.seed "$seed" -timeout 30m
+
+[ ! -s "$EDICT_LEFT_OUT" ] || { echo "not all was tried here:"; sort -u "$EDICT_LEFT_OUT"; }
+[ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
