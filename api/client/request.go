@@ -46,9 +46,9 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		if res.StatusCode < 400 {
 			return res, nil
 		}
-		p := readProblem(res)
-		if p.Code == "" && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, inTheClear) {
-			return nil, &UnavailableError{c.base.String(), ErrSpeaksTLS}
+		p, err := readProblem(res)
+		if err != nil {
+			return nil, &UnavailableError{c.base.String(), err}
 		}
 		wait := backoff.AtLeast(retryAfter(res))
 		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
@@ -118,18 +118,18 @@ const inTheClear = "Client sent an HTTP request to an HTTPS server"
 const maxProblem = 4 << 20
 
 // readProblem turns any answer into a problem; one that is none, from
-// something between, gets its status.
-func readProblem(res *http.Response) *Problem {
+// something between, gets its status. An error says what a server cannot be asked so.
+func readProblem(res *http.Response) (*Problem, error) {
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	p := new(Problem)
 	if json.Unmarshal(body, p) != nil || p.Code == "" {
-		if bytes.Contains(body, []byte(inTheClear)) {
-			return resource.NewProblem(res.StatusCode, "", inTheClear)
+		if res.StatusCode == http.StatusBadRequest && bytes.Contains(body, []byte(inTheClear)) {
+			return nil, ErrSpeaksTLS
 		}
-		return resource.NewProblem(res.StatusCode, "", "the server answered %s", res.Status)
+		return resource.NewProblem(res.StatusCode, "", "the server answered %s", res.Status), nil
 	}
-	return p
+	return p, nil
 }
 
 // retryAfter is what a 503 advises, in whole seconds; a second when it does not.

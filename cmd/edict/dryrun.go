@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +30,16 @@ func dryNote(dry bool) string {
 	return ""
 }
 
+// dryOutcome is what would become of a thing, for programs.
+type dryOutcome struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`
+	DryRun  bool   `json:"dry_run"`
+}
+
 // tellDry says what would become of a thing.
 func (a *console) tellDry(what, outcome string) error {
-	_, err := fmt.Fprintf(a.stdout, "%s %s%s\n", what, outcome, dryNote(true))
-	return err
+	return a.print(dryOutcome{what, outcome, true}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s %s%s\n", what, outcome, dryNote(true))
+	})
 }

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/api"
@@ -20,4 +26,46 @@ func TestEachCodeHasACure(t *testing.T) {
 	for code := range errorCures {
 		require.True(t, known[code], code)
 	}
+}
+
+// What a cure names is there: each command, and each flag, of the command that is named
+// before it or of any.
+func TestCuresNameWhatThereIs(t *testing.T) {
+	t.Parallel()
+	root := new(app).rootCommand()
+	everywhere := map[string]bool{}
+	for _, c := range leaves(root) {
+		c.InheritedFlags() // which adds them
+		c.Flags().VisitAll(func(f *pflag.Flag) { everywhere[f.Name] = true })
+	}
+	flag := regexp.MustCompile(`(?:^|\s)-(-[a-z-]+|[a-zA-Z])\b`)
+	for _, text := range append(slices.Collect(maps.Values(errorCures)), slices.Collect(maps.Values(statusCures))...) {
+		for clause := range strings.SplitSeq(text, ";") {
+			before, after, named := strings.Cut(clause, "edict ")
+			for _, m := range flag.FindAllStringSubmatch(before, -1) {
+				require.True(t, everywhere[strings.TrimPrefix(m[1], "-")], "%s: %s", m[1], text)
+			}
+			if !named {
+				continue
+			}
+			c := commandOf(root, after)
+			require.True(t, c.Runnable(), "edict %s is a command", after)
+			for _, m := range flag.FindAllStringSubmatch(after, -1) {
+				name, long := strings.CutPrefix(m[1], "-")
+				require.True(t, long && c.Flag(name) != nil || !long && c.Flags().ShorthandLookup(name) != nil, "%s has -%s: %s", c.CommandPath(), m[1], text)
+			}
+		}
+	}
+}
+
+// commandOf is the command that the first words name.
+func commandOf(c *cobra.Command, words string) *cobra.Command {
+	for word := range strings.FieldsSeq(words) {
+		i := slices.IndexFunc(c.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word })
+		if i < 0 {
+			break
+		}
+		c = c.Commands()[i]
+	}
+	return c
 }

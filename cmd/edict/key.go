@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/keyring"
 )
 
 // keyCommands read and rotate the plane's keys.
@@ -81,6 +82,9 @@ func (a keyCommands) rotateDry(ctx context.Context, c *client.Client, transition
 	keys, err := c.Keys.List(ctx)
 	if err != nil {
 		return err
+	}
+	if transition < keyring.LeastTransition || transition > keyring.MostTransition {
+		return cli.Failed(cli.Differs, "a transition of %v: want %v to %v", transition, keyring.LeastTransition, keyring.MostTransition)
 	}
 	now := time.Now()
 	for _, k := range keys {

@@ -97,7 +97,7 @@ func (a *app) printReport(r *integrity.Report) error {
 	err := a.print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "Log:        %s, %s\n", r.Log, span(r.First, r.Last))
 		if r.Links == 0 {
-			fmt.Fprintf(w, "Witness:    no link yet: the first comes at event %d, a minute after a write or at a stop; nothing was compared\n", projector.LinkEvery)
+			fmt.Fprintf(w, "Witness:    no link yet, nothing was compared: a plane adds one every %d events, a minute after a write, and when it stops\n", projector.LinkEvery)
 		} else {
 			fmt.Fprintf(w, "Witness:    %s, the last at %d\n", counted(r.Links, "link"), r.Witnessed)
 		}

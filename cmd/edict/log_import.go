@@ -86,18 +86,14 @@ func (a archiveCommands) newPlaneDry(ctx context.Context, f newPlaneFlags, from 
 	return a.tellDry(from, fmt.Sprintf("made the log of %s, events %d to %d", f, e.First, e.Last))
 }
 
-// serversFree refuses servers that have a log.
+// serversFree refuses servers that take no log.
 func (a archiveCommands) serversFree(ctx context.Context, f newPlaneFlags) error {
 	src, err := a.openConn(ctx, logFlags{nats: f.nats, replicas: f.replicas}, nil)
 	if err != nil {
 		return err
 	}
 	defer src.close()
-	there, err := streams.HasLog(ctx, src.conn)
-	if err != nil || !there {
-		return err
-	}
-	return cli.Failed(cli.Conflict, "%s have a log: it is left as it is", f)
+	return streams.CanPutBack(ctx, src.conn)
 }
 
 // finish closes it, and puts a data directory in its place.
@@ -166,6 +162,9 @@ func (a archiveCommands) logImport(ctx context.Context, f newPlaneFlags, from st
 		return err
 	}
 	if f.dry {
+		if _, _, err := ar.Origin(); err != nil {
+			return err
+		}
 		return a.newPlaneDry(ctx, f, from, e)
 	}
 	p, err := a.openNewPlane(ctx, f)

@@ -89,7 +89,7 @@ func checkMoment(cmd *cobra.Command, flag string, text *string) error {
 // that is not there.
 func beyondLog(err error) error {
 	var p *client.Problem
-	if errors.As(err, &p) && p.Status == http.StatusBadRequest && (p.Code == api.CodeNotYet || p.Code == api.CodeBadParameter) {
+	if errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Code == api.CodeNotYet {
 		return cli.Failed(cli.NotFound, "%v", err)
 	}
 	return err

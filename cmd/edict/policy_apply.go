@@ -38,20 +38,18 @@ those that the project has beside them are deleted, once all files are applied.`
   generate | edict policy apply -f -`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			owned := pruning{a, prune, files, dry}
-			err := owned.check(cmd)
-			switch {
+			c, project, drafts, err := a.planeAndDrafts(cmd, files)
+			if err != nil {
+				return err
+			}
+			work := applying{a, c, project, drafts, prune}
+			switch err := work.check(cmd); {
 			case err != nil:
 				return err
 			case dry:
-				err = a.policyDryRun(cmd, files)
-			default:
-				err = a.policyApply(cmd, files, strict, warnings)
+				return work.dry(cmd.Context())
 			}
-			if err != nil && !dry {
-				return err
-			}
-			return errors.Join(err, owned.delete(cmd))
+			return work.do(cmd.Context(), strict, warnings)
 		},
 	}
 	a.policyClient(cmd)
@@ -134,12 +132,17 @@ type applied struct {
 	Error      string     `json:"error,omitempty"`
 }
 
-func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict, warnings bool) error {
-	c, project, drafts, err := a.planeAndDrafts(cmd, files)
-	if err != nil {
-		return err
-	}
-	n, err := a.warn(cmd.Context(), c, project, drafts, strict || warnings)
+// applying is an apply of policies that were read.
+type applying struct {
+	policyCommands
+	c       *client.Client
+	project uuid.UUID
+	drafts  []author.Draft
+	prune   string // prefix of the owner whose other policies go; "": none do
+}
+
+func (a applying) do(ctx context.Context, strict, warnings bool) error {
+	n, err := a.warn(ctx, a.c, a.project, a.drafts, strict || warnings)
 	if err != nil && strict {
 		return err // apply would say what is wrong with one of many
 	}
@@ -148,34 +151,52 @@ func (a policyCommands) policyApply(cmd *cobra.Command, files []string, strict, 
 		return cli.Exit(cli.Differs)
 	}
 	began := time.Now()
-	bar := progress.Start(a.stderr, "applying", "policies", int64(len(drafts)))
-	results, err := author.Apply(cmd.Context(), c.Policies, project, drafts, func() { bar.Add(1) })
+	bar := progress.Start(a.stderr, "applying", "policies", int64(len(a.drafts)))
+	results, err := author.Apply(ctx, a.c.Policies, a.project, a.drafts, func() { bar.Add(1) })
 	bar.Stop()
 	if results == nil {
 		return err
 	}
-	return errors.Join(a.tellApplied(drafts, results, time.Since(began)), err)
+	lines, worst := a.outcomes(results)
+	took := time.Since(began)
+	if err == nil && worst == nil {
+		var gone []applied
+		gone, err = a.deleteOthers(ctx, false)
+		lines = append(lines, gone...)
+	}
+	return errors.Join(a.tellApplied(lines, took), worst, err)
 }
 
-// tellApplied prints what became of every draft, in the order they were given.
-func (a policyCommands) tellApplied(drafts []author.Draft, results []author.Result, took time.Duration) error {
-	lines := make([]applied, len(results))
-	count := map[string]int{}
-	var worst error
+// outcomes are what became of every draft, in the order they were given. What failed is told,
+// and worst is the first of it.
+func (a applying) outcomes(results []author.Result) (lines []applied, worst error) {
+	lines = make([]applied, len(results))
 	for i, r := range results {
-		lines[i] = applied{Slug: drafts[i].Slug, Outcome: r.Outcome}
-		if r.Err != nil {
-			lines[i].Outcome, lines[i].Error = "failed", r.Err.Error()
-			d := drafts[i].At
-			fmt.Fprintf(a.stderr, "%s:%d: policy/%s: %v\n", d.File, d.Line, drafts[i].Slug, r.Err)
-			if worst == nil && !errors.Is(r.Err, author.ErrNotTried) && !errors.Is(r.Err, context.Canceled) {
-				worst = r.Err
-			}
-		} else {
+		lines[i] = applied{Slug: a.drafts[i].Slug, Outcome: r.Outcome}
+		if r.Err == nil {
 			lines[i].ID, lines[i].RevisionID = &r.Policy.ID, &r.Policy.HeadRevisionID
-			a.tellAdmission(drafts[i].Slug, r.Policy.Admission)
+			a.tellAdmission(a.drafts[i].Slug, r.Policy.Admission)
+			continue
 		}
-		count[lines[i].Outcome]++
+		lines[i].Outcome, lines[i].Error = "failed", r.Err.Error()
+		a.tellRefused(a.drafts[i], r.Err)
+		if worst == nil && !errors.Is(r.Err, author.ErrNotTried) && !errors.Is(r.Err, context.Canceled) {
+			worst = cli.Exit(codeOf(r.Err))
+		}
+	}
+	return lines, worst
+}
+
+// tellRefused says what is wrong with a policy that was not taken, and where it is written.
+func (a *console) tellRefused(d author.Draft, err error) {
+	fmt.Fprintf(a.stderr, "%s:%d: policy/%s: %v\n", d.At.File, d.At.Line, d.Slug, err)
+}
+
+// tellApplied prints what became of every policy.
+func (a applying) tellApplied(lines []applied, took time.Duration) error {
+	count := map[string]int{}
+	for _, l := range lines {
+		count[l.Outcome]++
 	}
 	err := a.print(lines, func(w io.Writer) {
 		for _, l := range lines {
@@ -184,17 +205,11 @@ func (a policyCommands) tellApplied(drafts []author.Draft, results []author.Resu
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
-	if len(lines) > 1 {
-		fmt.Fprintf(a.stderr, "%d policies in %s: %d created, %d configured, %d unchanged, %d failed\n", len(lines),
+	if n := len(a.drafts); n > 1 && err == nil {
+		fmt.Fprintf(a.stderr, "%d policies in %s: %d created, %d configured, %d unchanged, %d failed\n", n,
 			took.Round(time.Millisecond), count[author.Created], count[author.Configured], count[author.Unchanged], count["failed"])
 	}
-	if worst != nil {
-		return cli.Exit(codeOf(worst))
-	}
-	return nil
+	return err
 }
 
 // tellAdmission says what admission policies made of a policy that was sent.

@@ -16,7 +16,8 @@ import (
 
 // dryRun is what one document would do.
 type dryRun struct {
-	Slug string `json:"slug"`
+	Slug    string `json:"slug"`
+	Outcome string `json:"outcome,omitempty"` // deleted: of a policy that would go
 	resource.DryRun
 }
 
@@ -35,18 +36,72 @@ rules would be added and removed. Nothing is written. Exit code 1 when rules wou
 	return cmd
 }
 
+// dryPolicies judge writes one after another and make none. A project whose quota may not be
+// seen is taken for one without.
+func dryPolicies(ctx context.Context, c *client.Client, project uuid.UUID) author.Policies {
+	of, _ := c.Projects.Get(ctx, project)
+	return author.DryRun(c.Policies, of)
+}
+
+// dry says what applying would change, and what the plane would refuse of it.
+func (a applying) dry(ctx context.Context) error {
+	results, err := author.Apply(ctx, dryPolicies(ctx, a.c, a.project), a.project, a.drafts, func() {})
+	if err != nil {
+		return err
+	}
+	var taken []author.Draft
+	refused := cli.Fine
+	for i, r := range results {
+		if r.Err == nil {
+			taken = append(taken, a.drafts[i])
+			continue
+		}
+		refused = max(refused, codeOf(r.Err))
+		a.tellRefused(a.drafts[i], r.Err)
+	}
+	var gone []applied
+	if refused == cli.Fine {
+		if gone, err = a.deleteOthers(ctx, true); err != nil {
+			return err
+		}
+	}
+	err = a.effects(ctx, a.c, a.project, taken, gone...)
+	if refused != cli.Fine {
+		return cli.Exit(refused)
+	}
+	return err
+}
+
 // policyDryRun says what applying files would change.
 func (a policyCommands) policyDryRun(cmd *cobra.Command, files []string) error {
 	c, project, drafts, err := a.planeAndDrafts(cmd, files)
 	if err != nil {
 		return err
 	}
-	all, err := dryRuns(cmd.Context(), c, project, drafts)
+	return a.effects(cmd.Context(), c, project, drafts)
+}
+
+// effects prints what drafts would change, and which policies would go. It is exit code 1 when rules would.
+func (a policyCommands) effects(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, gone ...applied) error {
+	all, err := dryRuns(ctx, c, project, drafts)
 	if err != nil {
 		return err
 	}
-	if err := a.print(all, func(w io.Writer) { writeDryRuns(w, all) }); err != nil {
+	shown := all
+	for _, x := range gone {
+		shown = append(shown, dryRun{Slug: x.Slug, Outcome: x.Outcome})
+	}
+	err = a.print(shown, func(w io.Writer) {
+		writeDryRuns(w, all)
+		for _, x := range gone {
+			fmt.Fprintf(w, "policy/%s %s%s\n", x.Slug, x.Outcome, dryNote(true))
+		}
+	})
+	if err != nil {
 		return err
+	}
+	if len(gone) > 0 {
+		return cli.Exit(cli.Differs)
 	}
 	for _, d := range all {
 		if err := differs(d.RuleDiff); err != nil {
@@ -67,7 +122,7 @@ func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, dryRun{d.Slug, r})
+		all = append(all, dryRun{Slug: d.Slug, DryRun: r})
 	}
 	return all, nil
 }

@@ -71,7 +71,7 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 	m := importer{console: &a.console, bar: bar, kube: kube}
 	policies := author.Policies(c.Policies)
 	if dry {
-		policies = author.DryRun(policies)
+		policies = dryPolicies(cmd.Context(), c, project)
 	}
 	err = author.Import(cmd.Context(), policies, project, m.read(files), m.tell)
 	bar.Stop()

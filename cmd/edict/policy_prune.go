@@ -16,53 +16,46 @@ import (
 	"github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
-// pruning deletes the policies of an owner that files do not have.
-type pruning struct {
-	policyCommands
-	prefix string // of the slugs of the owner's policies; "": nothing is deleted
-	files  []string
-	dry    bool
-}
+// outcomeDeleted is of a policy that its owner's files do not have.
+const outcomeDeleted = "deleted"
 
 // check refuses files that another apply of the same owner would leave alone.
-func (a pruning) check(cmd *cobra.Command) error {
-	if a.prefix == "" {
+func (a applying) check(cmd *cobra.Command) error {
+	if a.prune == "" {
 		return nil
 	}
-	if slices.Contains(a.files, "-") {
-		return cli.Usage(cmd, "--prune: the files are read twice, so stdin cannot be one")
-	}
-	drafts, err := a.drafts(a.files)
-	if err != nil {
-		return err
-	}
-	for _, d := range drafts {
-		if !strings.HasPrefix(d.Slug, a.prefix) {
-			return cli.Usage(cmd, "--prune %s: policy %s of %s is not of that owner, since its slug begins otherwise", a.prefix, d.Slug, d.At.File)
+	for _, d := range a.drafts {
+		if !strings.HasPrefix(d.Slug, a.prune) {
+			return cli.Usage(cmd, "--prune %s: policy %s of %s is not of that owner, since its slug begins otherwise", a.prune, d.Slug, d.At.File)
 		}
 	}
 	return nil
 }
 
-// delete does it, once the files are applied.
-func (a pruning) delete(cmd *cobra.Command) error {
-	if a.prefix == "" {
-		return nil
-	}
-	c, project, drafts, err := a.planeAndDrafts(cmd, a.files)
-	if err != nil {
-		return err
+// deleteOthers deletes the policies of an owner that files do not have, once these are
+// applied.
+func (a applying) deleteOthers(ctx context.Context, dry bool) (deleted []applied, err error) {
+	if a.prune == "" {
+		return nil, nil
 	}
 	stays := map[string]bool{}
-	for _, d := range drafts {
+	for _, d := range a.drafts {
 		stays[d.Slug] = true
 	}
-	ids, err := policyIDs(cmd.Context(), c, project)
+	ids, err := policyIDs(ctx, a.c, a.project)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	gone := slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(slug string) bool { return !strings.HasPrefix(slug, a.prefix) || stays[slug] })
-	return each(gone, func(slug string) error { return a.policyDelete(cmd.Context(), c, project, ids[slug], slug, a.dry) })
+	gone := slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(slug string) bool { return !strings.HasPrefix(slug, a.prune) || stays[slug] })
+	err = each(gone, func(slug string) error {
+		id := ids[slug]
+		err := a.c.Policies.Delete(ctx, a.project, id, dryCalls(dry)...)
+		if err == nil {
+			deleted = append(deleted, applied{Slug: slug, Outcome: outcomeDeleted, ID: &id})
+		}
+		return err
+	})
+	return deleted, err
 }
 
 // prune removes the policies of earlier imports from Kubernetes that this one does

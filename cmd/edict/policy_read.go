@@ -56,11 +56,13 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
   edict policy get web --at 4711
   edict policy get 01924d0c-9a3b-7c4e-8f21-3b5d6e7f8a90 --at 2026-11-17T12:00:00Z   # deleted since: by its id`
 	atFlag(cmd, &at)
-	cmd.MarkFlagsMutuallyExclusive("at", "watch")
 	now := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if at == "" {
 			return now(cmd, args)
+		}
+		if cmd.Flags().Changed("watch") {
+			return cli.Usage(cmd, "--at shows the past, which does not change: leave --watch away")
 		}
 		if err := checkMoment(cmd, "at", &at); err != nil {
 			return err

@@ -69,7 +69,7 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string, dry bool
 	}
 	return a.print(all, func(w io.Writer) {
 		for _, x := range all {
-			writeDryRuns(w, []dryRun{{x.Slug, x.DryRun}})
+			writeDryRuns(w, []dryRun{{Slug: x.Slug, DryRun: x.DryRun}})
 			if dry {
 				fmt.Fprintf(w, "policy/%s staged%s\n", x.Slug, dryNote(dry))
 				continue

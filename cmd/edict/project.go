@@ -25,7 +25,7 @@ func (a projectCommands) projectCommand() *cobra.Command {
 
 func (a projectCommands) archiveCommand() *cobra.Command {
 	var dry bool
-	cmd := a.oneCommand(&cobra.Command{
+	cmd := a.oneCommand("archived", &cobra.Command{
 		Use: "archive PROJECT", Short: "Put a project away that has no nodes: it takes no events",
 		Long: `Put a project away. It must have no nodes and no rollout under way, since no node of
 it would hear of a change any more. It keeps its policies and its past, can be read, and
@@ -40,7 +40,7 @@ is an event of the log.`,
 
 func (a projectCommands) restoreCommand() *cobra.Command {
 	var dry bool
-	cmd := a.oneCommand(&cobra.Command{
+	cmd := a.oneCommand("restored", &cobra.Command{
 		Use: "restore PROJECT", Short: "Take an archived project up again, as it was",
 		Long: "Take an archived project up again, as it was. It is an event of the log.",
 	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
@@ -50,8 +50,9 @@ func (a projectCommands) restoreCommand() *cobra.Command {
 	return cmd
 }
 
-// oneCommand is a command about one project, which it shows afterwards.
-func (a projectCommands) oneCommand(cmd *cobra.Command, do func(context.Context, client.Projects, uuid.UUID) (resource.Project, error)) *cobra.Command {
+// oneCommand is a command about one project, which it shows afterwards. outcome is what
+// becomes of the project, and what a dry run says, whose answer has no project.
+func (a projectCommands) oneCommand(outcome string, cmd *cobra.Command, do func(context.Context, client.Projects, uuid.UUID) (resource.Project, error)) *cobra.Command {
 	cmd.Args = cli.Args(1, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := a.client(cmd)
@@ -66,8 +67,8 @@ func (a projectCommands) oneCommand(cmd *cobra.Command, do func(context.Context,
 		if err != nil {
 			return err
 		}
-		if p.ID == "" { // nothing was written
-			return a.tellDry("project/"+id.String(), "configured")
+		if p.ID == "" {
+			return a.tellDry("project/"+id.String(), outcome)
 		}
 		return a.print(p, func(w io.Writer) { writeProject(w, p) })
 	}
@@ -127,7 +128,7 @@ var projectListing = listing[resource.Project]{
 }
 
 func (a projectCommands) projectDescribeCommand() *cobra.Command {
-	return a.oneCommand(&cobra.Command{
+	return a.oneCommand("", &cobra.Command{
 		Use: "describe PROJECT", Short: "Show what a project has and took, and of how much",
 	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (resource.Project, error) {
 		return ps.Get(ctx, id)
@@ -164,7 +165,7 @@ func (a projectCommands) quotaSetCommand() *cobra.Command {
 	var size string
 	var dry bool
 	var cmd *cobra.Command
-	cmd = a.oneCommand(&cobra.Command{
+	cmd = a.oneCommand("configured", &cobra.Command{
 		Use: "set PROJECT", Short: "Give a project a quota, in the place of the one it had",
 		Long: `Give a project a quota, in the place of the one it had. What no flag names is not
 bounded; without flags the project has no quota. It is an event of the log, and the

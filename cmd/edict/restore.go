@@ -63,6 +63,9 @@ func (a backupCommands) restore(ctx context.Context, f newPlaneFlags, from strin
 		return err
 	}
 	if f.dry {
+		if _, _, err := b.Archive.Origin(); err != nil {
+			return err
+		}
 		return a.newPlaneDry(ctx, f, from, b.Manifest.Log)
 	}
 	p, err := a.openNewPlane(ctx, f)

@@ -41,8 +41,9 @@ type batch struct {
 	project    uuid.UUID
 	lines      int
 	result     resource.BatchResult
-	before     *chunk // published, verdicts not collected
-	now        *chunk // being read
+	before     *chunk     // published, verdicts not collected
+	now        *chunk     // being read
+	rehearsed  *rehearsal // of a dry run; else nil
 }
 
 func (h *nodeHandlers) putAll(c *call) error {
@@ -78,7 +79,9 @@ func (b *batch) serve() error {
 		return err
 	}
 	b.project, b.before, b.now = project, newChunk(), newChunk()
-	b.result.Rejected = []resource.RejectedLine{}
+	if b.result.Rejected = []resource.RejectedLine{}; c.dry {
+		b.rehearsed = newRehearsal(project)
+	}
 	if err := b.run(body); err != nil {
 		return err
 	}
@@ -161,6 +164,12 @@ func (b *batch) take(line []byte) error {
 		b.now.repeats = append(b.now.repeats, repeat{b.lines, write})
 		return nil
 	case !pending:
+		if same, given := b.rehearsedFacts(id, facts); same {
+			b.result.Unchanged++
+			return nil
+		} else if given {
+			break
+		}
 		var had projector.NodeInfo
 		var known bool
 		var err error

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,7 +82,8 @@ func TestADryRunSaysWhatTheWriteWould(t *testing.T) {
 	}
 }
 
-// TestADryRunOfABatchJudgesEachLine by what is there, and counts as the batch would.
+// TestADryRunOfABatchJudgesEachLine by what is there and what the lines before it would
+// leave, and counts as the batch would.
 func TestADryRunOfABatchJudgesEachLine(t *testing.T) {
 	p := newPlane(t)
 	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{}`))
@@ -95,4 +97,56 @@ func TestADryRunOfABatchJudgesEachLine(t *testing.T) {
 	require.Len(t, r.Rejected, 2)
 	require.Equal(t, "quota_exceeded", r.Rejected[0].Code)
 	require.Equal(t, 4, r.Rejected[0].Line)
+}
+
+// TestADryRunOfABatchSaysWhatTheBatchThenSays sends batches dry, then for real: lines that
+// spend a quota, and repeat or undo what earlier lines said, near and far.
+func TestADryRunOfABatchSaysWhatTheBatchThenSays(t *testing.T) {
+	far := []string{`{"id":"n1","labels":{"a":"b"}}`, `{"id":"n2"}`}
+	for i := range 2500 { // some chunks of a batch
+		far = append(far, fmt.Sprintf(`{"id":"m%d"}`, i))
+	}
+	far = append(far, `{"id":"n1","labels":{"a":"b"}}`, `{"id":"n2","labels":{"a":"c"}}`, `{"id":"n2"}`, `{"id":"n1"}`)
+	for _, c := range []struct {
+		name, quota string
+		lines       []string
+		want        resource.BatchResult // without what is rejected
+		rejected    []int
+	}{
+		{"two nodes, and room for one", `{"nodes":2}`, []string{`{"id":"n2"}`, `{"id":"n3"}`, `{"id":"n3"}`, `{"id":"n2","labels":{"a":"b"}}`}, resource.BatchResult{Applied: 2}, []int{2, 3}},
+		{"a label set that a line gives up", `{"label_sets":2}`, []string{
+			`{"id":"n2","labels":{"a":"1"}}`, `{"id":"n2","labels":{"a":"2"}}`, `{"id":"n3","labels":{"a":"1"}}`, `{"id":"n3","labels":{"a":"2"}}`,
+		}, resource.BatchResult{Applied: 3}, []int{3}},
+		{"events of a day", `{"events_per_day":2}`, []string{`{"id":"n2"}`, `{"id":"n1","labels":{"a":"1"}}`, `{"id":"n1","labels":{"a":"2"}}`}, resource.BatchResult{Applied: 2}, []int{3}},
+		{"what was said long before", `{}`, far, resource.BatchResult{Applied: 2505, Unchanged: 1}, nil},
+	} {
+		t.Log(c.name)
+		p := newPlane(t)
+		p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{}`))
+		p.want(http.StatusOK, "", p.do("PUT", "/v1/projects/"+project+"/quota", c.quota))
+		lines := strings.Join(c.lines, "\n") + "\n"
+		send := func(query string, header ...string) resource.BatchResult {
+			header = append(header, "Content-Type: application/x-ndjson", "Idempotency-Key: once")
+			return into[resource.BatchResult](t, p.do("POST", nodes+":batch"+query, lines, header...))
+		}
+		dry := send("?dry_run=true")
+		require.Equal(t, c.want.Applied, dry.Applied)
+		require.Equal(t, c.want.Unchanged, dry.Unchanged)
+		var rejected []int
+		for _, r := range dry.Rejected {
+			rejected = append(rejected, r.Line)
+		}
+		require.Equal(t, c.rejected, rejected)
+		require.Equal(t, send(""), dry)
+		if c.quota != `{"events_per_day":2}` { // of which a retry is refused as a whole
+			require.Equal(t, send("?dry_run=true"), send(""), "a retry")
+		}
+	}
+}
+
+// TestADryRunOfAKeyThatWasUsed answers as the write would.
+func TestADryRunOfAKeyThatWasUsed(t *testing.T) {
+	p := newPlane(t)
+	p.want(http.StatusCreated, "", p.do("POST", policies, draft("web"), "Idempotency-Key: k"))
+	p.want(http.StatusUnprocessableEntity, "idempotency_key_reused", p.do("POST", policies+"?dry_run=true", draft("db"), "Idempotency-Key: k"))
 }

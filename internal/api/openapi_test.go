@@ -141,6 +141,8 @@ func TestTheDescriptionIsClean(t *testing.T) {
 		s := s.(map[string]any)
 		require.NotEmpty(t, s["description"], name)
 		if s["type"] != "object" {
+			require.Contains(t, []any{"string", "integer", "boolean", "array"}, s["type"], "%s is a value", name)
+			require.NotContains(t, s, "properties", name)
 			continue
 		}
 		ofAgents := slices.Contains([]string{"RegisterRequest", "Heartbeat", "Drift", "Correction", "StateReport"}, name)

@@ -32,9 +32,9 @@ type profileHandlers struct {
 func (h *profileHandlers) routes() []Route {
 	return []Route{{
 		Method: http.MethodGet, Pattern: "/debug/pprof/{profile}", ID: "getProfile", Tag: tagHealth, Needs: access.AdminPlane, early: true,
-		Summary: "Profile the process, for go tool pprof",
+		Summary: "Profile the process, for go tool pprof, or trace it, for go tool trace",
 		Params: []Param{{
-			Name: "seconds", In: "query", Summary: "How long its CPU is profiled.",
+			Name: "seconds", In: "query", Summary: "How long profile and trace record.",
 			Schema: &openapi.Schema{Type: "integer", Minimum: openapi.N(1), Maximum: openapi.N(maxProfile), Default: profileDefault},
 		}},
 		Answers: []Answer{{Status: http.StatusOK, MediaType: mediaProfile}}, Problems: []string{CodeRouteNotFound, CodeTooManyAtOnce},

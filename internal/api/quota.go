@@ -40,16 +40,24 @@ const (
 // check refuses an event of a project that took its share of the log in the
 // last day. What only takes away passes: it is bounded by what is there, and an
 // allow that must go has to go. Administrators pass, as they do over NATS.
-func (q *quota) check(c *call, e policy.Event) error {
+func (q *quota) check(c *call, e policy.Event) error { return q.checkAfter(c, nil, e) }
+
+// checkAfter is check of an event that would come after those of a rehearsal; nil:
+// after those that there are.
+func (q *quota) checkAfter(c *call, r *projector.Rehearsal, e policy.Event) error {
 	project := e.Scope()
-	if err := q.judge(c, e); err != nil {
+	if err := q.judge(c, r, e); err != nil {
 		return err
 	}
 	if q.limit == 0 || project == uuid.Nil || policy.KindOf(e).Ends || c.who != nil && c.who.Decide(access.AdminPlane, access.Object{}) == access.Allow {
 		return nil
 	}
 	var u projector.Usage
-	q.model.Read(func(v *projector.View) { u = v.Usage(project) })
+	q.model.Read(func(v *projector.View) {
+		if u = v.Usage(project); r != nil {
+			u = r.Usage(v)
+		}
+	})
 	now := q.clock()
 	taken := u.Bytes(now)
 	if taken < q.limit {
@@ -62,12 +70,12 @@ func (q *quota) check(c *call, e policy.Event) error {
 		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))
 }
 
-// checkAll refuses events of one project that check refuses, each of them. The fold judges
-// the others one by one.
-func (q *quota) checkAll(c *call, events []streams.Append) error {
+// checkAll refuses events of one project that checkAfter refuses, each of them. The fold
+// judges the others one by one.
+func (q *quota) checkAll(c *call, r *projector.Rehearsal, events []streams.Append) error {
 	var first error
 	for _, a := range events {
-		err := q.check(c, a.Event)
+		err := q.checkAfter(c, r, a.Event)
 		if err == nil {
 			return nil
 		}
@@ -78,10 +86,10 @@ func (q *quota) checkAll(c *call, events []streams.Append) error {
 
 // judge refuses what the fold would reject for the project's own quota, before it is
 // appended. Administrators are refused, too: the fold knows of none.
-func (q *quota) judge(c *call, e policy.Event) error {
-	over, ready := q.over(e)
+func (q *quota) judge(c *call, r *projector.Rehearsal, e policy.Event) error {
+	over, ready := q.over(r, e)
 	if over != nil && q.hold(c, ready) {
-		over, ready = q.over(e)
+		over, ready = q.over(r, e)
 	}
 	if over == nil {
 		return nil
@@ -93,10 +101,16 @@ func (q *quota) judge(c *call, e policy.Event) error {
 }
 
 // over is the quota's refusal of an event, and in how long a rate lets another pass.
-func (q *quota) over(e policy.Event) (over *streams.Rejection, ready time.Duration) {
+func (q *quota) over(r *projector.Rehearsal, e policy.Event) (over *streams.Rejection, ready time.Duration) {
 	now := q.clock()
 	var at time.Time
-	q.model.Read(func(v *projector.View) { over, at = projector.QuotasOf(v).Over(e, now) })
+	q.model.Read(func(v *projector.View) {
+		if r != nil {
+			over, at = r.Over(v, e, now)
+			return
+		}
+		over, at = projector.QuotasOf(v).Over(e, now)
+	})
 	return over, at.Sub(now)
 }
 

@@ -40,7 +40,9 @@ func (b *batch) release(line []byte) error {
 				size-eventRoom, b.maxMessage-eventRoom))
 		return nil
 	}
-	if _, pending := b.pending(e.Node); !pending && b.released(e) {
+	_, pending := b.pending(e.Node)
+	_, given := b.rehearsedFacts(e.Node, policy.Facts{})
+	if !pending && !given && b.released(e) {
 		return nil
 	}
 	b.model.Read(func(v *projector.View) {

@@ -113,7 +113,7 @@ func (w *writes) appendAll(c *call, kind string, events []streams.Append) ([]uin
 	if err := w.gate.check(); err != nil {
 		return nil, err
 	}
-	if err := w.quota.checkAll(c, events); err != nil {
+	if err := w.quota.checkAll(c, nil, events); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)

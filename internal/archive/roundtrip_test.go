@@ -192,3 +192,28 @@ func TestAnArchiveThatCountsIDsFromAnotherBaseIsNotGoneOnWith(t *testing.T) {
 	p.grow(42, 3)
 	require.Equal(t, p.Base(), p.export(dir).Base)
 }
+
+// What may be imported somewhere is known before: servers that lost a log are refused, and
+// left as they are.
+func TestServersThatTakeNoLogAreKnownBefore(t *testing.T) {
+	from, dir := world(t, 1, 12), t.TempDir()
+	from.export(dir)
+	to := empty(t)
+	require.NoError(t, streams.CanPutBack(t.Context(), to.conn))
+	_, err := opened(t, dir).Import(t.Context(), to.conn, ImportOptions{})
+	require.NoError(t, err)
+	refuses := func(detail string) {
+		t.Helper()
+		var there *streams.ExistsError
+		require.ErrorAs(t, streams.CanPutBack(t.Context(), to.conn), &there)
+		require.ErrorContains(t, there, detail)
+		_, err := opened(t, dir).Import(t.Context(), to.conn, ImportOptions{})
+		require.ErrorAs(t, err, &there)
+		require.ErrorContains(t, there, detail)
+	}
+	refuses("there is a log already")
+	m, err := to.nc.Request("$JS.API.STREAM.DELETE."+streams.LogStream, nil, 20*time.Second)
+	require.NoError(t, err)
+	require.NotContains(t, string(m.Data), "error")
+	refuses("EDICT_LOG is gone")
+}

@@ -98,7 +98,7 @@ func (f *fold) refuses(e *entry) (v Verdict, refused bool) {
 	if e.fault != nil {
 		return v, false
 	}
-	if v = f.frozen(e.event); !v.accepted() && f.verdict(e.event).accepted() {
+	if v = f.frozen(e.event); !v.accepted() && f.wouldApply(e) {
 		return v, true
 	}
 	return f.overQuota(e)

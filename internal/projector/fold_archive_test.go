@@ -35,6 +35,7 @@ func TestAnArchivedProjectTakesNoEvent(t *testing.T) {
 		{"a node", update(t, 6, 1, "a", "role", "web"), CodeProjectArchived},
 		{"a policy", revise(t, 7, 1, 2, 2, 0, "b", "role=web", 1), CodeProjectArchived},
 		{"a deletion", remove(8, 1, 1), CodeProjectArchived},
+		{"a release", pinning(release(20, 1, "r", 1, one("k1"), []string{one("k1")}, "flor"), one("k1")), CodeProjectArchived},
 		{"an event seen before", first, "duplicate"},
 		{"the node in another project", update(t, 9, 2, "a", "role", "web"), CodeNodeIDTaken},
 		{"the policy in another project", revise(t, 10, 2, 1, 3, 0, "c", "role=web", 1), CodePolicyNotOwned},

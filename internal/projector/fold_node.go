@@ -12,7 +12,7 @@ type nodeFold struct{ *fold }
 // judgeNode accepts the facts of a node from the project that named it first,
 // unless the event was applied before and is among its last. n is nil where nobody has named it.
 func (j *judge) judgeNode(id policy.NodeID, project, event uuid.UUID, fault *policy.DecodeError) (n *node, v Verdict) {
-	n = j.nodes[id]
+	n = j.node(id)
 	switch {
 	case n == nil && fault != nil:
 		return n, invalid(fault)

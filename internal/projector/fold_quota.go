@@ -48,7 +48,7 @@ func (f *fold) storeQuota(project uuid.UUID, q *quota) {
 func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
 	project := e.event.Scope()
 	q := f.quotas[project]
-	if q == nil || e.fault != nil || policy.KindOf(e.event).Ends || !f.verdict(e.event).accepted() {
+	if q == nil || e.fault != nil || policy.KindOf(e.event).Ends || !f.wouldApply(e) {
 		return v, false
 	}
 	if v = f.withinQuota(e.event); !v.accepted() {
@@ -59,11 +59,21 @@ func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
 	return v, false
 }
 
+// wouldApply reports whether an event would be applied, if its project took any. Of a
+// release only what was read is kept.
+func (f *fold) wouldApply(e *entry) bool {
+	if ev, ok := e.event.(policy.ArtifactReleased); ok {
+		_, _, v := f.judgeRelease(ev, e.released, e.fault)
+		return v.accepted()
+	}
+	return f.verdict(e.event).accepted()
+}
+
 // withinQuota is the verdict on an event that would be applied, if its project had room for
 // it. What only ends something has.
 func (j *judge) withinQuota(e policy.Event) Verdict {
 	project := e.Scope()
-	q := j.quotas[project]
+	q := j.quotaOf(project)
 	if q == nil || policy.KindOf(e).Ends {
 		return Verdict{}
 	}
@@ -71,15 +81,18 @@ func (j *judge) withinQuota(e policy.Event) Verdict {
 	if p == nil {
 		p = &project0
 	}
-	now := logTime(j.time)
+	now, more := logTime(j.time), j.rehearsed
+	if more == nil {
+		more = &rehearsal0
+	}
 	switch {
 	case most.Policies > 0 && j.addsPolicy(e) && uint64(len(p.slugs)) >= most.Policies:
 		return overQuota(project, "it has %d policies", most.Policies)
-	case most.Nodes > 0 && j.addsNode(e) && uint64(p.nodes) >= most.Nodes: //nolint:gosec // a count
+	case most.Nodes > 0 && j.addsNode(e) && uint64(p.nodes+more.more) >= most.Nodes: //nolint:gosec // a count
 		return overQuota(project, "it has %d nodes", most.Nodes)
-	case most.LabelSets > 0 && j.addsLabelSet(e, p) && uint64(len(p.identities)) >= most.LabelSets:
+	case most.LabelSets > 0 && j.addsLabelSet(e, p) && uint64(len(p.identities)+more.sets) >= most.LabelSets: //nolint:gosec // a count
 		return overQuota(project, "its nodes have %d label sets", most.LabelSets)
-	case most.BytesPerDay > 0 && j.usage.bytes(project, now) >= most.BytesPerDay:
+	case most.BytesPerDay > 0 && j.usage.bytes(project, now)+more.usage.Bytes(now) >= most.BytesPerDay:
 		return overQuota(project, "it took %d bytes of the log in 24 hours", most.BytesPerDay)
 	}
 	if at := q.ready(j.time); at.After(now) {
@@ -92,6 +105,9 @@ func (j *judge) withinQuota(e policy.Event) Verdict {
 // project0 is a project that has nothing.
 var project0 project
 
+// rehearsal0 is one that has seen nothing.
+var rehearsal0 Rehearsal
+
 func overQuota(project uuid.UUID, has string, most uint64) Verdict {
 	return reject(CodeQuotaExceeded, "project %s has a quota: "+has+" or more, and may have no more: remove some, or have an administrator raise it (edict project quota set)", project, most)
 }
@@ -103,17 +119,24 @@ func (j *judge) addsPolicy(e policy.Event) bool {
 
 func (j *judge) addsNode(e policy.Event) bool {
 	ev, ok := e.(policy.NodeUpdated)
-	return ok && j.nodes[ev.Node].gone()
+	return ok && j.node(ev.Node).gone()
 }
 
 // addsLabelSet reports whether a node gets labels that no other has, and leaves none behind
 // that only it had.
 func (j *judge) addsLabelSet(e policy.Event, p *project) bool {
 	ev, ok := e.(policy.NodeUpdated)
-	if !ok || p.identities[string(ev.Labels.AppendKey(nil))] != nil {
+	if !ok {
 		return false
 	}
-	n := j.nodes[ev.Node]
+	n := j.node(ev.Node)
+	if r := j.rehearsed; r != nil {
+		_, w := r.wears(j, ev.Labels.AppendKey(nil))
+		return w.by() == 0 && (n.gone() || r.worn[r.setOf(j, n)].by() > 1)
+	}
+	if p.identities[string(ev.Labels.AppendKey(nil))] != nil {
+		return false
+	}
 	return n.gone() || n.identity.nodes.len() > 1
 }
 

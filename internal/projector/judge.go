@@ -18,6 +18,7 @@ type judge struct {
 	time  int64      // of the event, unix ns
 	err   error      // the store could not be read: the fold does not use the verdict
 	scratch
+	rehearsed *Rehearsal // what came before and is not in the state; nil: nothing
 }
 
 // keep notes the first error.
@@ -33,6 +34,11 @@ func (j *judge) keep(err error) {
 // fold judges again. The event must be one that [policy.Decode] accepts.
 func (v *View) WouldAccept(e policy.Event, at time.Time) Verdict {
 	j := judge{state: v.m.state, store: v.m.db, time: at.UnixNano()}
+	return j.foresee(e)
+}
+
+// foresee is the verdict on an event that is not folded.
+func (j *judge) foresee(e policy.Event) Verdict {
 	if made := j.verdict(e); !made.accepted() {
 		return made
 	}

@@ -14,7 +14,7 @@ import (
 // judgeArtifacts settles the cases that do not depend on what an artifact
 // event says.
 func (j *judge) judgeArtifacts(id policy.NodeID, project, event uuid.UUID) (n *node, v Verdict, settled bool) {
-	if n = j.nodes[id]; n == nil {
+	if n = j.node(id); n == nil {
 		return nil, Verdict{}, false
 	}
 	switch {
@@ -53,7 +53,7 @@ func (j *judge) judgeRelease(ev policy.ArtifactReleased, r *released, fault *pol
 	if v, full := tooManyBeside(at, r); full {
 		return at, nil, v
 	}
-	pinned = j.reteOf(ev.Project, r.rete)
+	pinned = j.pinnedRete(ev.Project, r.rete)
 	trusted := ev.Trust
 	if pinned != nil {
 		trusted = pinned.signers

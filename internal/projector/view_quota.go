@@ -54,14 +54,25 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 // Over is the rejection of an event that the fold would apply, if its project had room
 // for it and were not archived, and when its rates let another pass; nil: it has.
 func (q Quotas) Over(e policy.Event, at time.Time) (over *streams.Rejection, ready time.Time) {
-	s := q.v.m.state
-	if _, archived := s.archived[e.Scope()]; !archived && s.quotas[e.Scope()] == nil {
+	j := judge{state: q.v.m.state, store: q.v.m.db, time: at.UnixNano()}
+	return j.over(e)
+}
+
+func (j *judge) over(e policy.Event) (over *streams.Rejection, ready time.Time) {
+	q := j.quotaOf(e.Scope())
+	if _, archived := j.archived[e.Scope()]; !archived && q == nil {
 		return nil, ready
 	}
-	if over = q.v.WouldAccept(e, at).Rejection; over == nil || over.Code != CodeQuotaExceeded && over.Code != CodeProjectArchived {
+	if over = j.foresee(e).Rejection; over == nil || over.Code != CodeQuotaExceeded && over.Code != CodeProjectArchived {
 		return nil, ready
 	}
-	return over, q.Of(e.Scope(), at).Ready
+	if q == nil {
+		return over, ready
+	}
+	if ready = q.ready(j.time); !ready.After(logTime(j.time)) {
+		ready = time.Time{}
+	}
+	return over, ready
 }
 
 // Projects are the ids of all projects that have a policy or a node, or had one, or have a

@@ -78,9 +78,6 @@ func HasNodeStream(ctx context.Context, c *Conn) (bool, error) {
 	return hasStream(ctx, c, NodeEventsStream)
 }
 
-// HasLog reports whether the servers have a log.
-func HasLog(ctx context.Context, c *Conn) (bool, error) { return hasStream(ctx, c, LogStream) }
-
 // HasOldNodes reports whether the stream of an older release is there still.
 func HasOldNodes(ctx context.Context, c *Conn) (bool, error) {
 	return hasStream(ctx, c, OldNodesStream)

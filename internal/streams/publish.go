@@ -62,6 +62,17 @@ func outgoing(a Append) Outgoing {
 	return o
 }
 
+// Size is about what the log takes for it, as [Message.Size] has it.
+func (a Append) Size() int {
+	o := outgoing(a)
+	m := Message{Subject: o.Subject, Body: o.Body}
+	n := m.Size()
+	for i := 0; i < len(o.Header); i += 2 {
+		n += len(o.Header[i]) + 32 + len(o.Header[i+1])
+	}
+	return n
+}
+
 // unforeseen is a message id of an event that nobody has used.
 func unforeseen(id string) string { return id + "." + rand.Text() }
 

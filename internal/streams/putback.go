@@ -52,10 +52,11 @@ const putBackMinor = 15
 // What an earlier call left unfinished is made anew; a log that is there, and a
 // witness that knows one, are an *ExistsError.
 func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Message, error]) (*Log, error) {
-	if v := c.nc.ConnectedServerVersion(); !atLeast(v, 2, putBackMinor) {
-		return nil, fmt.Errorf("the server is version %q; to import a log takes nats-server 2.%d or newer: upgrade it", v, putBackMinor)
+	cutOff, err := c.canPutBack(ctx)
+	if err == nil && cutOff {
+		err = c.makeRoom(ctx)
 	}
-	if err := c.makeRoom(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	cfg := c.logConfig(p.Partitions, p.Base)
@@ -83,6 +84,30 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	return c.logOf(ctx, info)
 }
 
+// CanPutBack says what PutBackLog would refuse servers for, and changes nothing.
+func CanPutBack(ctx context.Context, c *Conn) error {
+	_, err := c.canPutBack(ctx)
+	return err
+}
+
+// canPutBack refuses servers that are too old, and such as have a log. cutOff: they have what
+// an import left that was cut off.
+func (c *Conn) canPutBack(ctx context.Context) (cutOff bool, err error) {
+	if v := c.nc.ConnectedServerVersion(); !atLeast(v, 2, putBackMinor) {
+		return false, fmt.Errorf("the server is version %q; to import a log takes nats-server 2.%d or newer: upgrade it", v, putBackMinor)
+	}
+	info, err := c.streamInfo(ctx, LogStream)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, c.unwitnessed(ctx)
+	case err != nil:
+		return false, err
+	case finished(info) == nil:
+		return false, &ExistsError{fmt.Sprintf("there is a log already, made %s: a log is imported where there is none", info.Created.UTC().Format(time.RFC3339))}
+	}
+	return true, nil
+}
+
 // putBackOrigin records the origin of a log that was put back from there. What is recorded
 // is of a log that is gone.
 func (c *Conn) putBackOrigin(ctx context.Context, info *jetstream.StreamInfo, document []byte) error {
@@ -102,19 +127,8 @@ func (c *Conn) putBackOrigin(ctx context.Context, info *jetstream.StreamInfo, do
 	return err
 }
 
-// makeRoom refuses servers that have a log, and removes what an import left that was
-// cut off.
+// makeRoom removes what an import left that was cut off.
 func (c *Conn) makeRoom(ctx context.Context) error {
-	info, err := c.streamInfo(ctx, LogStream)
-	if errors.Is(err, ErrNotFound) {
-		return c.unwitnessed(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if finished(info) == nil {
-		return &ExistsError{fmt.Sprintf("there is a log already, made %s: a log is imported where there is none", info.Created.UTC().Format(time.RFC3339))}
-	}
 	for _, name := range []string{ChainStream, LogStream} {
 		if err := c.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return fmt.Errorf("remove %s, which an import left: %w", name, err)

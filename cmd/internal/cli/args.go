@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -16,9 +17,7 @@ func NoCommand(cmd *cobra.Command, args []string) error {
 	hint := ""
 	if instead := cmd.Annotations[insteadOf+args[0]]; instead != "" {
 		hint = "; that is done by: " + instead
-	} else if meant := nearest(cmd, args[0]); meant != "" {
-		hint = fmt.Sprintf("; did you mean %q?", meant)
-	} else if meant := turned(cmd, args); meant != "" {
+	} else if meant := cmp.Or(nearest(cmd, args[0]), turned(cmd, args)); meant != "" {
 		hint = fmt.Sprintf("; did you mean %q?", meant)
 	}
 	return Usage(cmd, "unknown command %q%s", args[0], hint)

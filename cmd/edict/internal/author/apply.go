@@ -23,19 +23,6 @@ type Policies interface {
 	Revise(ctx context.Context, project, id uuid.UUID, p resource.Patch, calls ...client.Call) (resource.Policy, error)
 }
 
-// DryRun are policies that are judged and not written.
-func DryRun(p Policies) Policies { return dry{p} }
-
-type dry struct{ Policies }
-
-func (p dry) Create(ctx context.Context, project uuid.UUID, d resource.Draft, calls ...client.Call) (resource.Policy, error) {
-	return p.Policies.Create(ctx, project, d, append(calls, client.DryRun)...)
-}
-
-func (p dry) Revise(ctx context.Context, project, id uuid.UUID, patch resource.Patch, calls ...client.Call) (resource.Policy, error) {
-	return p.Policies.Revise(ctx, project, id, patch, append(calls, client.DryRun)...)
-}
-
 // What became of a draft.
 const (
 	Created    = "created"
