@@ -74,6 +74,7 @@ type Convergence struct {
 	Applied  int       `json:"applied" doc:"Nodes that hold what they must, and those of which nothing is asked."`
 	Reported int       `json:"reported" doc:"Nodes that ever reported."`
 	Lagging  []Lagging `json:"lagging" doc:"The others, those behind for the longest first, as many as were asked for."`
+	ByState  *ByState  `json:"by_state,omitempty"`
 	// NotApplied counts nodes by what they reported last.
 	NotApplied NotApplied `json:"not_applied" doc:"Nodes whose last report says that something is not applied, by outcome."`
 }

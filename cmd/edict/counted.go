@@ -1,18 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-)
+import "github.com/edictdev/edict/cmd/internal/cli"
 
-// counted is so many of a thing, as people say it: 1 policy, 2 policies.
-func counted[N int | int64 | uint64](n N, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "y"):
-		thing = strings.TrimSuffix(thing, "y") + "ies"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
+// counted is so many of a thing, as people say it.
+func counted[N int | int64 | uint64](n N, thing string) string { return cli.Counted(n, thing) }

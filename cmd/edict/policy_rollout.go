@@ -143,7 +143,7 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 		writeWaves(w, *r.Waves)
 	}
 	if a := r.Audited; a != nil {
-		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %d nodes that count\n", a.Egress, a.Ingress, a.Nodes)
+		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %s that count\n", a.Egress, a.Ingress, counted(a.Nodes, "node"))
 		fmt.Fprintf(w, "              and %d of egress, %d of ingress would have been allowed by no rule\n", a.ByDefault.Egress, a.ByDefault.Ingress)
 	}
 	if r.P50Seconds != nil && r.P99Seconds != nil {

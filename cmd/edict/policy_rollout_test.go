@@ -23,7 +23,8 @@ func TestARolloutNamesTheNodesThatRefuseAndWhy(t *testing.T) {
 }
 
 func TestStatusCountsTheNodesThatHaveNotAppliedByOutcome(t *testing.T) {
-	require.Equal(t, "3 of 6 hold what they must, 5 report, 2 refused, 1 drift",
-		convergenceText(resource.Convergence{Desired: 6, Applied: 3, Reported: 5, NotApplied: resource.NotApplied{Refused: 2, Drift: 1}}))
-	require.Equal(t, "6 of 6 hold what they must, 5 report", convergenceText(resource.Convergence{Desired: 6, Applied: 6, Reported: 5}))
+	some := resource.ByState{Nodes: 6, Applied: 2, Lagging: 1, Refused: 2, Silent: 1}
+	require.Equal(t, "2 of 6 applied, 1 lagging, 2 refused, 1 silent, 1 drift; not applied: db-1",
+		convergenceText(resource.Convergence{Desired: 6, Applied: 2, Reported: 5, ByState: &some, NotApplied: resource.NotApplied{Refused: 2, Drift: 1}, Lagging: []resource.Lagging{{NodeID: "db-1"}}}))
+	require.Equal(t, "6 of 6 applied", convergenceText(resource.Convergence{Desired: 6, Applied: 6, Reported: 5}), "of a plane that does not say it")
 }

@@ -47,7 +47,9 @@ asked.
 
 With --verify the read model of the plane at --server, or of the stopped plane,
 is compared with the log at the same sequence. Exit code 1 means that they differ;
-the first fact or row that differs is printed.`,
+the first fact or row that differs is printed.
+
+On a terminal the result is a sentence; elsewhere it is one line of JSON.`,
 		Example: `  edict replay --verify
   edict replay --data ./rebuilt --log ./data
   edict replay --data ./tuesday --until 4711
@@ -121,18 +123,34 @@ func (a replayCommands) replayFrom(cmd *cobra.Command, f replayFlags, c *client.
 	if err != nil {
 		return err
 	}
-	err = a.printResult(result)
+	err = a.printResult(a.stdout, result)
 	if err != nil || !f.verify {
 		return err
 	}
-	return a.verify(ctx, live, r, result)
+	if err := a.verify(ctx, live, r, result); err != nil || !a.sitsThere(a.stdout) {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "That is what %s has: they agree.\n", live)
+	return err
 }
 
-func (a replayCommands) printResult(result snapshot.Result) error {
+// sitsThere reports whether a person reads what is printed to w.
+func (a replayCommands) sitsThere(w io.Writer) bool { return isTerminal(w) && a.forPeople() }
+
+func (a replayCommands) printResult(w io.Writer, result snapshot.Result) error {
+	if a.sitsThere(w) {
+		_, err := fmt.Fprintln(w, replayedText(result))
+		return err
+	}
 	return a.print(result, func(w io.Writer) {
-		// The contract's form: one line, for people and programs alike.
+		// The contract's form: one line, wherever no person reads it.
 		fmt.Fprintf(w, `{"seq":%d,"rows":%d,"digest":"%s"}`+"\n", result.Seq, result.Rows, result.Digest)
 	})
+}
+
+// replayedText is what a fold came to, for people.
+func replayedText(r snapshot.Result) string {
+	return fmt.Sprintf("The log up to event %d folds to %s, with digest %s.", r.Seq, counted(r.Rows, "row"), r.Digest)
 }
 
 // begin makes the read model to fold into: of an empty log, or of a checkpoint.

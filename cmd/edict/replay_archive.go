@@ -36,7 +36,7 @@ func (a replayCommands) replayArchive(cmd *cobra.Command, f replayFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.printResult(result)
+	return a.printResult(a.stdout, result)
 }
 
 // foldArchive folds an archive up to a sequence, into a directory or into one that is

@@ -4,15 +4,20 @@ import (
 	"fmt"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/doctor"
 )
 
-// notAppliedText counts the nodes that say that something is not applied.
-func notAppliedText(n resource.NotApplied) string {
-	text := ""
+// standingText counts nodes by where they stand, as edict node count does. An older plane
+// does not say it.
+func standingText(c resource.Convergence) string {
+	text := fmt.Sprintf("%d of %d applied", c.Applied, c.Desired)
+	if c.ByState != nil {
+		text = doctor.Standing(*c.ByState)
+	}
 	for _, x := range []struct {
 		outcome string
 		count   int
-	}{{"refused", n.Refused}, {"stale", n.Stale}, {"drift", n.Drift}} {
+	}{{"stale", c.NotApplied.Stale}, {"drift", c.NotApplied.Drift}} {
 		if x.count > 0 {
 			text += fmt.Sprintf(", %d %s", x.count, x.outcome)
 		}
@@ -20,15 +25,15 @@ func notAppliedText(n resource.NotApplied) string {
 	return text
 }
 
-// convergenceText sums up how far the nodes have come, and names the first few
-// that lag; the others are in -o json.
+// convergenceText is standingText, with the first few nodes that have not applied what they
+// must; the others are in -o json.
 func convergenceText(c resource.Convergence) string {
 	const most = 5
-	text := fmt.Sprintf("%d of %d hold what they must, %d report", c.Applied, c.Desired, c.Reported) + notAppliedText(c.NotApplied)
+	text := standingText(c)
 	for i, l := range c.Lagging {
 		switch {
 		case i == 0:
-			text += "; lagging: "
+			text += "; not applied: "
 		case i == most:
 			return text + ", ..."
 		default:

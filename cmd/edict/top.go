@@ -89,7 +89,7 @@ func topWorkers(s, last resource.Status, ago time.Duration) []busyWorker {
 func writeTopWorkers(w io.Writer, s resource.Status, all []busyWorker) {
 	fmt.Fprintf(w, "Log:   head %d, %s, %s\n", s.Head, counted(s.Policies, "policy"), counted(s.Nodes, "node"))
 	if c := s.Convergence; c != nil {
-		fmt.Fprintf(w, "Nodes: %d of %d hold what they must%s\n", c.Applied, c.Desired, notAppliedText(c.NotApplied))
+		fmt.Fprintf(w, "Nodes: %s\n", standingText(*c))
 	}
 	fmt.Fprintln(w)
 	rows := make([][]string, len(all))
@@ -105,8 +105,8 @@ func writeTopWorkers(w io.Writer, s resource.Status, all []busyWorker) {
 
 func (a topCommands) topNodesCommand() *cobra.Command {
 	return a.topOf(&cobra.Command{
-		Use: "nodes", Short: "Show the nodes that lag, those that do for the longest first", Args: cli.Args(0, 0),
-		Long: `Show the nodes that do not hold what they must, those that lag for the longest first: the
+		Use: "nodes", Short: "Show the nodes that have not applied what they must, the longest first", Args: cli.Args(0, 0),
+		Long: `Show the nodes that lag, refused or are silent, those that do for the longest first: the
 first of them, as many as the plane's status names. On a terminal it is shown again every
 second, else once.`,
 	}, func(s resource.Status) error {
@@ -119,7 +119,7 @@ second, else once.`,
 }
 
 func writeTopNodes(w io.Writer, c resource.Convergence) {
-	fmt.Fprintf(w, "%d of %d hold what they must, %d report%s\n", c.Applied, c.Desired, c.Reported, notAppliedText(c.NotApplied))
+	fmt.Fprintln(w, standingText(c))
 	if len(c.Lagging) == 0 {
 		return
 	}
@@ -132,5 +132,5 @@ func writeTopNodes(w io.Writer, c resource.Convergence) {
 		}
 		rows[i] = []string{l.NodeID, since}
 	}
-	columns(w, []string{"node", "lags since"}, rows)
+	columns(w, []string{"node", "not applied since"}, rows)
 }

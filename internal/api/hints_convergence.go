@@ -14,6 +14,7 @@ func convergenceHints() map[string]hint {
 		"Convergence.desired":  count,
 		"Convergence.applied":  count,
 		"Convergence.reported": count,
+		"ByState":              says("Nodes, counted by where they stand."),
 		"Lagging":              says("A node that has not applied what it should."),
 		"Lagging.node_id":      {Schema: nodeID},
 

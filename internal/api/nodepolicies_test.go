@@ -139,6 +139,28 @@ func TestADryRunTellsOfNodesThatNoRuleCanMeet(t *testing.T) {
 	require.Equal(t, "/rules", dry()[0].Pointer)
 }
 
+// A dry run tells of a selector, or a side of it, that matches no node of a project that
+// has some.
+func TestADryRunTellsOfASelectorThatMatchesNobody(t *testing.T) {
+	p := newPlane(t)
+	dry := func(source, destination string) (at []string) {
+		a := p.do("POST", policies+":dry-run", `{"selector":{"source":"role=`+source+`","destination":"role=`+destination+`"},"rules":[`+fromTen+`]}`)
+		p.want(http.StatusOK, "", a)
+		for _, w := range into[resource.DryRun](t, a).Warnings {
+			if w.Code == "matches_no_node" {
+				at = append(at, w.Pointer)
+			}
+		}
+		return at
+	}
+	require.Empty(t, dry("web", "db"), "nobody is there yet")
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	require.Equal(t, []string{"/selector/source"}, dry("web", "db"))
+	require.Equal(t, []string{"/selector/destination"}, dry("db", "web"))
+	require.Equal(t, []string{"/selector"}, dry("web", "webb"))
+	require.Empty(t, dry("db", "db"))
+}
+
 // So many policies that they wait for a turn are listed like few.
 func TestAListOfManyPoliciesIsWhole(t *testing.T) {
 	p := newPlane(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -181,7 +182,17 @@ func (h *previewHandlers) warnings(project, id uuid.UUID, content policy.Content
 		return nil, err
 	}
 	foreseen, err := h.foresee(project, id, content, proceed)
-	return slices.Concat(found, missed, foreseen), err
+	return slices.Concat(found, h.nobody(project, matched), missed, foreseen), err
+}
+
+// nobody warns of a side that matches no node, where the project has any.
+func (h *previewHandlers) nobody(project uuid.UUID, matched sides) (found []lint.Warning) {
+	h.reads.model.Read(func(v *projector.View) {
+		if projector.QuotasOf(v).Of(project, time.Time{}).Used.Nodes > 0 {
+			found = lint.MatchesNone(len(matched.source) == 0, len(matched.destination) == 0)
+		}
+	})
+	return found
 }
 
 // foresee warns of what a content would do to the nodes that it matches.

@@ -186,6 +186,6 @@ func (h *statusHandlers) fleet(ctx context.Context, limit int) (*resource.Conver
 		return nil, err
 	}
 	return &resource.Convergence{
-		Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, Lagging: showLagging(f.Lagging), NotApplied: showNotApplied(f.NotApplied),
+		Desired: f.Desired, Applied: f.Applied, Reported: f.Reported, ByState: new(showCounts(f.States)), Lagging: showLagging(f.Lagging), NotApplied: showNotApplied(f.NotApplied),
 	}, nil
 }

@@ -12,6 +12,7 @@ type Fleet struct {
 	Desired  int // nodes there are
 	Applied  int // nodes that hold what they must, and those of which nothing is asked
 	Reported int // nodes that ever reported
+	States   Counts
 	// NotApplied counts those that say that something is not applied, by outcome.
 	NotApplied map[policy.Outcome]int
 	Lagging    []Lagging // the others, those behind for the longest first, at most as many as were asked for
@@ -87,7 +88,8 @@ func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 				if r.known() && !r.applied() {
 					out.NotApplied[r.outcome]++
 				}
-				if stateOf(s, r) == StateApplied {
+				state := stateOf(s, r)
+				if out.States[state]++; state == StateApplied {
 					out.Applied++
 				} else {
 					behind.add(behindOf(v, s, r))

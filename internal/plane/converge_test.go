@@ -68,7 +68,7 @@ func TestEveryWorkerKnowsWhatNodesReport(t *testing.T) {
 		awaitApplied(t, c, made.ID, 2)
 		s, err := c.Status(ctx, false)
 		require.NoError(t, err)
-		require.Equal(t, resource.Convergence{Desired: 2, Applied: 2, Reported: 2, Lagging: []resource.Lagging{}}, *s.Convergence)
+		require.Equal(t, resource.Convergence{Desired: 2, Applied: 2, Reported: 2, ByState: &resource.ByState{Nodes: 2, Applied: 2}, Lagging: []resource.Lagging{}}, *s.Convergence)
 	}
 	stop()
 	two, _ = worker("w2", second)

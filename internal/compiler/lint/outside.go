@@ -10,6 +10,28 @@ import (
 // the nodes can say it: a dry run of the plane.
 const CodeOutside = "node_outside_cidrs"
 
+// CodeMatchesNone is of a selector that no node of the project has the labels for. Only who
+// knows the nodes can say it, too.
+const CodeMatchesNone = "matches_no_node"
+
+// MatchesNone warns that no node matches a selector, or one side of it: source or
+// destination.
+func MatchesNone(source, destination bool) []Warning {
+	where, side := "/selector", "it"
+	switch {
+	case !source && !destination:
+		return nil
+	case !destination:
+		where, side = where+"/source", "its source"
+	case !source:
+		where, side = where+"/destination", "its destination"
+	}
+	return []Warning{{Violation: policy.Violation{
+		Pointer: where, Code: CodeMatchesNone,
+		Detail: "no node of the project matches " + side + " now; look for a word that is spelled otherwise in the nodes' labels",
+	}}}
+}
+
 // Outside warns that no rule applies to nodes that the policy matches: their
 // addresses lie in none of the CIDRs on their side.
 func Outside(n Nodes) Warning {

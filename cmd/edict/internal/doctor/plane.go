@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // caller is whom the plane takes this client for.
@@ -24,7 +25,7 @@ func (p Patient) caller(ctx context.Context) Finding {
 	case self.Kind == "":
 		return Finding{Check: "credentials", State: OK, Detail: "the plane asks nobody who they are"}
 	}
-	return Finding{Check: "credentials", State: OK, Detail: fmt.Sprintf("%s, a %s with %d relations", self.ID, self.Kind, len(self.Relations))}
+	return Finding{Check: "credentials", State: OK, Detail: fmt.Sprintf("%s, a %s with %s", self.ID, self.Kind, cli.Counted(len(self.Relations), "relation"))}
 }
 
 // refused is a check whose question the plane did not answer.
@@ -59,7 +60,7 @@ var remedies = map[string]string{
 func (p Patient) readiness(ctx context.Context) Finding {
 	ready, err := p.Client.Ready(ctx)
 	if err == nil {
-		return Finding{Check: "readiness", State: OK, Detail: fmt.Sprintf("%d checks of the worker", len(ready.Checks))}
+		return Finding{Check: "readiness", State: OK, Detail: cli.Counted(len(ready.Checks), "check") + " of the worker"}
 	}
 	var problem *client.Problem
 	if !errors.As(err, &problem) || len(problem.Checks) == 0 {
@@ -117,7 +118,7 @@ const behindAtMost = 1000
 func workers(s resource.Status) Finding {
 	for _, w := range s.Workers {
 		if w.Lag > behindAtMost {
-			return Finding{"workers", Warning, fmt.Sprintf("%s is %d events behind", w.Name, w.Lag), "edict worker describe " + w.Name + " -w"}
+			return Finding{"workers", Warning, fmt.Sprintf("%s is %s behind", w.Name, cli.Counted(w.Lag, "event")), "edict worker describe " + w.Name + " -w"}
 		}
 	}
 	return Finding{Check: "workers", State: OK, Detail: fmt.Sprintf("%d, the log folded up to %d of %d", len(s.Workers), s.Applied, s.Head)}
@@ -131,9 +132,9 @@ func partitions(s resource.Status) Finding {
 		}
 	}
 	if nobodys > 0 {
-		return Finding{"publishing", Failed, fmt.Sprintf("nobody publishes to %d of %d partitions", nobodys, len(s.Partitions)), "edict worker list; edict serve --roles says who may"}
+		return Finding{"publishing", Failed, fmt.Sprintf("nobody publishes to %d of %s", nobodys, cli.Counted(len(s.Partitions), "partition")), "edict worker list; edict serve --roles says who may"}
 	}
-	return Finding{Check: "publishing", State: OK, Detail: fmt.Sprintf("each of %d partitions has its worker", len(s.Partitions))}
+	return Finding{Check: "publishing", State: OK, Detail: fmt.Sprintf("each of %s has its worker", cli.Counted(len(s.Partitions), "partition"))}
 }
 
 // fullSoon is how long before the log has no more room one wants to know.
@@ -160,7 +161,7 @@ func durability(s resource.Status) Finding {
 }
 
 func rejected(s resource.Status) Finding {
-	f := Finding{Check: "rejected", State: OK, Detail: fmt.Sprintf("the fold refused %d events", s.Rejected)}
+	f := Finding{Check: "rejected", State: OK, Detail: "the fold refused " + cli.Counted(s.Rejected, "event")}
 	if s.Rejected > 0 {
 		f.Next = "edict status --rejected"
 	}
@@ -174,11 +175,19 @@ func shares(s resource.Shares) Finding {
 	return Finding{Check: "projects", State: OK, Detail: "none is over its share of the log"}
 }
 
+// Standing counts nodes by where they stand, as people read it.
+func Standing(b resource.ByState) string {
+	return fmt.Sprintf("%d of %d applied, %d lagging, %d refused, %d silent", b.Applied, b.Nodes, b.Lagging, b.Refused, b.Silent)
+}
+
 func nodes(c *resource.Convergence) Finding {
 	if c == nil {
 		return Finding{Check: "nodes", State: Skipped, Detail: "the worker has not read yet what nodes reported"}
 	}
-	detail := fmt.Sprintf("%d of %d hold what they must", c.Applied, c.Desired)
+	detail := fmt.Sprintf("%d of %s applied what they must", c.Applied, cli.Counted(c.Desired, "node"))
+	if by := c.ByState; by != nil {
+		detail = Standing(*by)
+	}
 	switch {
 	case c.NotApplied.Refused > 0:
 		return Finding{"nodes", Warning, fmt.Sprintf("%s; %d refuse what they were sent", detail, c.NotApplied.Refused), "edict node list --all-projects --state refused"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/author"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
@@ -74,7 +75,7 @@ func (t *tour) publish(ctx context.Context) error {
 		}
 		rules += len(t.world.drafts[i].Rules)
 	}
-	t.tell("%d policies with %d rules were published in %s.", len(results), rules, ms(time.Since(began)))
+	t.tell("%s with %s were published in %s.", cli.Counted(len(results), "policy"), cli.Counted(rules, "rule"), ms(time.Since(began)))
 	return nil
 }
 
@@ -143,7 +144,7 @@ func (t *tour) follow(ctx context.Context) error {
 		return err
 	}
 	t.left = state.EventID
-	t.tell("The agents of %d nodes follow their event streams and verify every signature. Another, %s, just went away.",
-		len(t.crowd.members), t.world.nodes[t.world.traveller].ID)
+	t.tell("The agents of %s follow their event streams and verify every signature. Another, %s, just went away.",
+		cli.Counted(len(t.crowd.members), "node"), t.world.nodes[t.world.traveller].ID)
 	return nil
 }

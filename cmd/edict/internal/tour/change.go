@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -144,7 +145,7 @@ func (t *tour) relabel(ctx context.Context) error {
 	if err := t.equalsState(ctx, n.ID); err != nil {
 		return err
 	}
-	t.tell("Node %s became a database: %d policies came, %d went, %d stayed and were not sent again.", n.ID, gained, lost, len(after)-gained)
+	t.tell("Node %s became a database: %s came, %d went, %d stayed and were not sent again.", n.ID, cli.Counted(gained, "policy"), lost, len(after)-gained)
 	t.more("It had all of it, verified, after %s; nobody else heard of it.", ms(r.verified))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // comeBack resumes the node that was away since before the changes.
@@ -35,7 +36,7 @@ func (t *tour) comeBack(ctx context.Context) error {
 	if !maps.Equal(want, got) {
 		return fmt.Errorf("%w: node %s missed changes of %v and got %v", errDiffers, n.ID, want, got)
 	}
-	t.tell("Node %s came back and resumed after event %d: exactly the %d messages it had missed, in %s.", n.ID, t.left, len(want), ms(took))
+	t.tell("Node %s came back and resumed after event %d: exactly the %s it had missed, in %s.", n.ID, t.left, cli.Counted(len(want), "message"), ms(took))
 	return nil
 }
 
@@ -74,7 +75,7 @@ func (t *tour) kill(ctx context.Context) error {
 		return err
 	}
 	t.tell("The process was killed with SIGKILL in the middle of writing, and started again: it answered after %s.", ms(took))
-	t.more("All %d writes it had acknowledged are there; all %d event streams resumed by themselves.", sure, len(t.crowd.members))
+	t.more("%s that it had acknowledged: none is missing; %s resumed by themselves.", cli.Counted(sure, "write"), cli.Counted(len(t.crowd.members), "event stream"))
 	return nil
 }
 
