@@ -52,7 +52,8 @@ func (a nodeCommands) nodeDescribeCommand() *cobra.Command {
 		Use: "describe ID", Short: "Show a node's facts, its policies, and which of them it has applied",
 		Long: `Show what concerns one node: its labels and addresses, the policies that match it, in
 the order in which their rules are tried, whether the node reported that it applied
-them, and what happens to flows that no rule decides.`,
+them, and what happens to flows that no rule decides. RULES is how many rules of the policy
+apply to the node, in either direction.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)

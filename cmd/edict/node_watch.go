@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,24 @@ type watched struct {
 	RevisionID  *uuid.UUID      `json:"revision_id"`
 	Fingerprint *string         `json:"fingerprint"`
 	Rules       json.RawMessage `json:"rules"`
-	Verified    bool            `json:"verified"` // what does not verify is never shown
+	Verified    bool            `json:"verified"`        // what does not verify is never shown
+	Again       bool            `json:"again,omitempty"` // this watch showed it already
+}
+
+// shownRows are what a watch showed of each policy last, to know what is sent once more.
+type shownRows map[uuid.UUID]shownRow
+
+type shownRow struct {
+	revision uuid.UUID
+	rules    [sha256.Size]byte // their fingerprint
+}
+
+// again notes a row, and reports whether it says what the one before did.
+func (s shownRows) again(p *artifact.PolicyPayload) bool {
+	row := shownRow{p.RevisionID, p.Fingerprint}
+	before, known := s[p.PolicyID]
+	s[p.PolicyID] = row
+	return known && before == row
 }
 
 func (a nodeCommands) nodeWatchCommand() *cobra.Command {
@@ -41,8 +59,9 @@ func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 		Short: "Follow what a node is sent",
 		Long: `Follow what a node is sent, from now on or after --from. Every event's signature
 is verified with the plane's keys. When the plane goes away, watch resumes where
-it was. On standard error it says when it is connected, and after which event. A
-policy that the node has no more is "dropped". SIGINT ends it.
+it was. On standard error it says when it is connected, and after which event. RULES is
+how many rules of the policy the node has. A policy that the node has no more is
+"dropped"; what was shown already, and is sent once more, is "again". SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
 a state that must be pulled, come from --server. With --nats and --trust, and no
@@ -51,7 +70,8 @@ has is asked for instead.
 
 With -o json, each event is one line:
   {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
-where seq is the event id, as a string of decimal digits.
+where seq is the event id, as a string of decimal digits, and "again":true is of what
+was shown already.
 
 While the events that come over SSE cannot be read, the state is pulled every 30 s
 instead, and shown when the rules changed.
@@ -129,7 +149,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {
 		server = ""
 	}
-	seen := 0
+	seen, shown := 0, shownRows{}
 	applied := func() {}
 	var f *node.Follower
 	tell := a.tellConnected(cmp.Or(opt.NATS, server))
@@ -148,7 +168,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	err = f.Run(cmd.Context(), func(e node.Event) error {
 		came := time.Now()
 		header()
-		if err := a.tellEvent(e, names); err != nil {
+		if err := a.tellEvent(e, shown, names); err != nil {
 			return err
 		}
 		applied()
@@ -194,11 +214,12 @@ func readKeys(file string) (*artifact.TrustSet, error) {
 	return keys, nil
 }
 
-func (a nodeCommands) tellEvent(e node.Event, names func(id uuid.UUID) string) error {
+func (a nodeCommands) tellEvent(e node.Event, shown shownRows, names func(id uuid.UUID) string) error {
 	w := watched{ID: e.ID, Type: e.Type, Verified: true}
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
 		w.PolicyID, w.RevisionID, w.Fingerprint, w.Rules = &p.PolicyID, &p.RevisionID, &fp, p.Rules
+		w.Again = shown.again(p)
 	}
 	switch a.format {
 	case formatJSON:
@@ -219,6 +240,9 @@ func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id u
 		var list []json.RawMessage
 		if err := json.Unmarshal(w.Rules, &list); err != nil {
 			return err
+		}
+		if w.Again {
+			event = "again"
 		}
 		id, rules, fp = names(*w.PolicyID), fmt.Sprint(len(list)), *w.Fingerprint
 		if len(list) == 0 {

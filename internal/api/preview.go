@@ -185,11 +185,14 @@ func (h *previewHandlers) warnings(project, id uuid.UUID, content policy.Content
 	return slices.Concat(found, h.nobody(project, matched), missed, foreseen), err
 }
 
-// nobody warns of a side that matches no node, where the project has any.
+// nobody warns of a selector that matches no node, where the project has any.
 func (h *previewHandlers) nobody(project uuid.UUID, matched sides) (found []lint.Warning) {
+	if len(matched.source)+len(matched.destination) > 0 {
+		return nil
+	}
 	h.reads.model.Read(func(v *projector.View) {
 		if projector.QuotasOf(v).Of(project, time.Time{}).Used.Nodes > 0 {
-			found = lint.MatchesNone(len(matched.source) == 0, len(matched.destination) == 0)
+			found = []lint.Warning{lint.MatchesNone()}
 		}
 	})
 	return found

@@ -70,7 +70,8 @@ func zip(body []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Handler serves the console at Path, and everything else by next.
+// Handler serves the console at Path, where it sends browsers that ask for the address alone,
+// and everything else by next.
 func Handler(next http.Handler) (http.Handler, error) {
 	all, err := assets()
 	if err != nil {
@@ -81,6 +82,9 @@ func Handler(next http.Handler) (http.Handler, error) {
 		switch {
 		case r.URL.Path+"/" == Path:
 			http.Redirect(w, r, Path, http.StatusPermanentRedirect)
+		case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			w.Header().Set("Vary", "Accept")
+			http.Redirect(w, r, Path, http.StatusFound)
 		case ours && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			a, ok := all[name]
 			if !ok {

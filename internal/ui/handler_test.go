@@ -47,6 +47,12 @@ func TestEveryViewIsThePage(t *testing.T) {
 	}
 	require.Equal(t, "text/javascript; charset=utf-8", ask(t, "GET", "/ui/console.js").Header.Get("Content-Type"))
 	require.Equal(t, "/ui/", ask(t, "GET", "/ui").Header.Get("Location"))
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	home := ask(t, "GET", "/", "Accept", browser)
+	require.Equal(t, "/ui/", home.Header.Get("Location"))
+	require.Equal(t, "Accept", home.Header.Get("Vary"))
+	require.Equal(t, 404, ask(t, "GET", "/", "Accept", "*/*").StatusCode, "no browser")
+	require.Equal(t, 404, ask(t, "POST", "/", "Accept", browser).StatusCode)
 	for _, path := range []string{"/", "/v1/status", "/uix"} {
 		require.Equal(t, 404, ask(t, "GET", path).StatusCode, "%s is another's", path)
 	}

@@ -203,7 +203,8 @@ func (l *linter) unshadow(i, j int) string {
 }
 
 // overlaps looks for the first earlier rule of an unordered policy that says
-// something else of the same traffic.
+// something else of the same traffic: the first that is tried after all, and the first of
+// the others.
 func (l *linter) overlaps(j int) {
 	r := l.rules[j]
 	if l.ordered || r.Action == policy.Log {
@@ -215,11 +216,11 @@ func (l *linter) overlaps(j int) {
 		if o.Action == policy.Log || o.Action == r.Action || !meet(o, r) || !l.sides[i].meets(l.sides[j]) {
 			continue
 		}
-		if !flipped && class(r) < class(o) {
+		switch behind := class(r) < class(o); {
+		case behind && !flipped:
 			flipped = true
 			l.warn(j, CodeOrderFlipped, "it is written behind rule %d (%s) and tried before it: in a policy without a priority %s goes before %s, whatever the order; set a priority to have rules tried in the order in which they are written, or write this one first", i, o.Action, r.Action, o.Action)
-		}
-		if !equal {
+		case !behind && !equal:
 			equal = true
 			l.warn(j, CodeEqualLevel, "it overlaps rule %d (%s) and stands at the same priority: %s goes first, whatever the order; set a priority to have rules tried in the order in which they are written", i, o.Action, first(o, r))
 		}

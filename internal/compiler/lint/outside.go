@@ -14,22 +14,12 @@ const CodeOutside = "node_outside_cidrs"
 // knows the nodes can say it, too.
 const CodeMatchesNone = "matches_no_node"
 
-// MatchesNone warns that no node matches a selector, or one side of it: source or
-// destination.
-func MatchesNone(source, destination bool) []Warning {
-	where, side := "/selector", "it"
-	switch {
-	case !source && !destination:
-		return nil
-	case !destination:
-		where, side = where+"/source", "its source"
-	case !source:
-		where, side = where+"/destination", "its destination"
-	}
-	return []Warning{{Violation: policy.Violation{
-		Pointer: where, Code: CodeMatchesNone,
-		Detail: "no node of the project matches " + side + " now; look for a word that is spelled otherwise in the nodes' labels",
-	}}}
+// MatchesNone warns that no node matches a selector, on either side.
+func MatchesNone() Warning {
+	return Warning{Violation: policy.Violation{
+		Pointer: "/selector", Code: CodeMatchesNone,
+		Detail: "no node of the project matches it now, on either side; look for a word that is spelled otherwise in the nodes' labels",
+	}}
 }
 
 // Outside warns that no rule applies to nodes that the policy matches: their

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/node"
+)
+
+// What a node is sent once more is marked, for people and for programs, unless something else
+// came between.
+func TestAWatchMarksWhatIsSentOnceMore(t *testing.T) {
+	t.Parallel()
+	row := func(revision byte, rules string) node.Event {
+		return node.Event{Type: "policy_updated", Policy: &artifact.PolicyPayload{
+			PolicyID: uuid.UUID{1}, RevisionID: uuid.UUID{revision}, Fingerprint: [32]byte{byte(len(rules))}, Rules: []byte(rules),
+		}}
+	}
+	for format, again := range map[string]string{formatTable: "  again ", formatJSON: `"again":true`} {
+		var out bytes.Buffer
+		a := nodeCommands{&app{console: console{stdout: &out, format: format}}}
+		var marked []bool
+		shown := shownRows{}
+		for _, e := range []node.Event{row(1, "[{}]"), row(1, "[{}]"), row(2, "[{}]"), row(2, "[]"), row(2, "[{}]"), row(2, "[{}]")} {
+			out.Reset()
+			require.NoError(t, a.tellEvent(e, shown, func(uuid.UUID) string { return "web" }))
+			marked = append(marked, strings.Contains(out.String(), again))
+		}
+		require.Equal(t, []bool{false, true, false, false, false, true}, marked, format)
+	}
+}
+
+// A person reads what a replay came to as a sentence.
+func TestAReplayIsASentence(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "The log up to event 7 folds to 1 row, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 1, Digest: "ab"}))
+	require.Equal(t, "The log up to event 7 folds to 2 rows, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 2, Digest: "ab"}))
+}
