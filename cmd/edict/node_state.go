@@ -120,6 +120,9 @@ func (a nodeCommands) nodeStateAt(cmd *cobra.Command, c *client.Client, f logFla
 	if err != nil {
 		return err
 	}
+	if now := time.Now(); when.time.After(now) { // as the plane has it
+		return cli.Failed(cli.NotFound, "%s is yet to come: it is %s now", at, stamp(now))
+	}
 	if err := f.override(cmd); err != nil {
 		return err
 	}
