@@ -167,8 +167,8 @@ func (a applying) do(ctx context.Context, strict, warnings bool) error {
 	return errors.Join(a.tellApplied(lines, took), worst, err)
 }
 
-// outcomes are what became of every draft, in the order they were given. What failed is told,
-// and worst is the first of it.
+// outcomes are what became of every draft, in the order they were given. What failed is
+// reported, and worst is the first of it.
 func (a applying) outcomes(results []author.Result) (lines []applied, worst error) {
 	lines = make([]applied, len(results))
 	for i, r := range results {

@@ -12,7 +12,7 @@ import (
 func standingText(c resource.Convergence) string {
 	text := fmt.Sprintf("%d of %d applied", c.Applied, c.Desired)
 	if c.ByState != nil {
-		text = doctor.Standing(*c.ByState)
+		text = doctor.CountByState(*c.ByState)
 	}
 	for _, x := range []struct {
 		outcome string

@@ -62,12 +62,12 @@ func (r *Rehearsal) Next(v *View, e policy.Event, size int, at time.Time) Verdic
 	j := judge{state: v.m.state, store: v.m.db, time: at.UnixNano(), rehearsed: r}
 	made := j.foresee(e)
 	if made.accepted() {
-		j.count(e)
+		r.count(&j, e)
 		switch ev := e.(type) {
 		case policy.NodeUpdated:
-			j.leaveNode(ev)
+			r.leaveNode(&j, ev)
 		case policy.ArtifactReleased:
-			j.leaveRelease(ev)
+			r.leaveRelease(&j, ev)
 		}
 	}
 	r.usage.take(max(hourOf(at), r.usage.last, UsageHours), uint64(size)) //nolint:gosec // a size
@@ -91,24 +91,23 @@ func (r *Rehearsal) Usage(v *View) Usage {
 }
 
 // count counts an event against the rates of its project.
-func (j *judge) count(e policy.Event) {
+func (r *Rehearsal) count(j *judge, e policy.Event) {
 	q := j.quotaOf(e.Scope())
 	if q == nil || policy.KindOf(e).Ends {
 		return
 	}
-	if j.rehearsed.quota == nil {
+	if r.quota == nil {
 		own := *q
-		j.rehearsed.quota = &own
+		r.quota = &own
 	}
-	j.rehearsed.quota.take(j.time)
+	r.quota.take(j.time)
 }
 
 // leaveNode notes what a node would be.
-func (j *judge) leaveNode(ev policy.NodeUpdated) {
-	r := j.rehearsed
+func (r *Rehearsal) leaveNode(j *judge, ev policy.NodeUpdated) {
 	n, there := r.nodes[ev.Node]
 	if !there {
-		n = j.rehearse(ev.Node)
+		n = r.takeUp(j, ev.Node)
 	}
 	if n.identity == nil {
 		r.more++
@@ -151,9 +150,9 @@ func (r *Rehearsal) setOf(j *judge, n *node) labelSet {
 	return set
 }
 
-// rehearse takes a node up that no event so far was about.
-func (j *judge) rehearse(id policy.NodeID) *rehearsedNode {
-	r, n := j.rehearsed, &rehearsedNode{}
+// takeUp takes a node up that no event so far was about.
+func (r *Rehearsal) takeUp(j *judge, id policy.NodeID) *rehearsedNode {
+	n := &rehearsedNode{}
 	if is := j.nodes[id]; is != nil {
 		n.node = *is
 		n.recent, n.artifacts, n.beside = slices.Clone(is.recent), is.artifacts.copied(), slices.Clone(is.beside)
@@ -179,11 +178,10 @@ func (s *artifactSet) copied() *artifactSet {
 }
 
 // leaveRelease notes what a node would hold, and whose signatures would count.
-func (j *judge) leaveRelease(ev policy.ArtifactReleased) {
-	r := j.rehearsed
+func (r *Rehearsal) leaveRelease(j *judge, ev policy.ArtifactReleased) {
 	n, there := r.nodes[ev.Node]
 	if !there {
-		n = j.rehearse(ev.Node)
+		n = r.takeUp(j, ev.Node)
 	}
 	what, fault := readReleased(ev)
 	if fault != nil {

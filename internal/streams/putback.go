@@ -52,7 +52,7 @@ const putBackMinor = 15
 // What an earlier call left unfinished is made anew; a log that is there, and a
 // witness that knows one, are an *ExistsError.
 func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Message, error]) (*Log, error) {
-	cutOff, err := c.canPutBack(ctx)
+	cutOff, err := canPutBack(ctx, c)
 	if err == nil && cutOff {
 		err = c.makeRoom(ctx)
 	}
@@ -86,13 +86,13 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 
 // CanPutBack says what PutBackLog would refuse servers for, and changes nothing.
 func CanPutBack(ctx context.Context, c *Conn) error {
-	_, err := c.canPutBack(ctx)
+	_, err := canPutBack(ctx, c)
 	return err
 }
 
 // canPutBack refuses servers that are too old, and such as have a log. cutOff: they have what
 // an import left that was cut off.
-func (c *Conn) canPutBack(ctx context.Context) (cutOff bool, err error) {
+func canPutBack(ctx context.Context, c *Conn) (cutOff bool, err error) {
 	if v := c.nc.ConnectedServerVersion(); !atLeast(v, 2, putBackMinor) {
 		return false, fmt.Errorf("the server is version %q; to import a log takes nats-server 2.%d or newer: upgrade it", v, putBackMinor)
 	}

@@ -175,8 +175,8 @@ func shares(s resource.Shares) Finding {
 	return Finding{Check: "projects", State: OK, Detail: "none is over its share of the log"}
 }
 
-// Standing counts nodes by where they stand, as people read it.
-func Standing(b resource.ByState) string {
+// CountByState counts nodes by where they stand, as people read it.
+func CountByState(b resource.ByState) string {
 	return fmt.Sprintf("%d of %d applied, %d lagging, %d refused, %d silent", b.Applied, b.Nodes, b.Lagging, b.Refused, b.Silent)
 }
 
@@ -186,7 +186,7 @@ func nodes(c *resource.Convergence) Finding {
 	}
 	detail := fmt.Sprintf("%d of %s applied what they must", c.Applied, cli.Counted(c.Desired, "node"))
 	if by := c.ByState; by != nil {
-		detail = Standing(*by)
+		detail = CountByState(*by)
 	}
 	switch {
 	case c.NotApplied.Refused > 0:
