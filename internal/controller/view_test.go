@@ -2,8 +2,8 @@ package controller
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,42 +13,44 @@ import (
 // TestAStatusIsNoChangeOfAPolicy: what is written back of a policy is no reason to
 // translate all of them again.
 func TestAStatusIsNoChangeOfAPolicy(t *testing.T) {
-	c := newCluster(t)
-	c.policy(clusterPolicies, "", "guard", `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`)
-	v := newView(New(Options{Kubernetes: c.typed, Dynamic: c.dynamic}).opt)
-	var times atomic.Int64
-	v.policed = func() { times.Add(1) }
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- v.run(ctx) }()
-	require.True(t, v.wait(ctx))
-	eventually(t, "it is there", func() bool { return times.Load() == 1 })
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.policy(clusterPolicies, "", "guard", `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`)
+		v := newView(New(Options{Kubernetes: c.typed, Dynamic: c.dynamic}).opt)
+		times := 0
+		v.policed = func() { times++ }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- v.run(ctx) }()
+		require.True(t, v.wait(ctx))
+		// heard is how often a change was heard of, once everything that happened was.
+		heard := func() int {
+			synctest.Wait()
+			return times
+		}
+		require.Equal(t, 1, heard(), "it is there")
 
-	guard := func() *unstructured.Unstructured {
-		o, err := c.dynamic.Resource(clusterPolicies).Get(t.Context(), "guard", metav1.GetOptions{})
+		policies := c.dynamic.Resource(clusterPolicies)
+		o, err := policies.Get(ctx, "guard", metav1.GetOptions{})
 		require.NoError(t, err)
-		return o
-	}
-	o := guard()
-	require.NoError(t, unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "Accepted"}}, "status", "conditions"))
-	_, err := c.dynamic.Resource(clusterPolicies).UpdateStatus(t.Context(), o, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	eventually(t, "its status is seen", func() bool {
+		require.NoError(t, unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "Accepted"}}, "status", "conditions"))
+		o, err = policies.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.Equal(t, 1, heard(), "a status is none")
 		now, there := v.current(o)
-		_, has := now.Object["status"]
-		return there && has
-	})
-	o = guard()
-	require.NoError(t, unstructured.SetNestedField(o.Object, int64(2), "spec", "priority"))
-	_, err = c.dynamic.Resource(clusterPolicies).Update(t.Context(), o, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	eventually(t, "what it says changed", func() bool { return times.Load() > 1 })
-	require.EqualValues(t, 2, times.Load(), "once for the policy and once for what it says")
+		require.True(t, there)
+		require.Contains(t, now.Object, "status", "though it is seen")
 
-	require.NoError(t, c.dynamic.Resource(clusterPolicies).Delete(t.Context(), "guard", metav1.DeleteOptions{}))
-	eventually(t, "it went", func() bool { return times.Load() == 3 })
-	_, there := v.current(o)
-	require.False(t, there)
-	stop()
-	require.NoError(t, <-ended)
+		require.NoError(t, unstructured.SetNestedField(o.Object, int64(2), "spec", "priority"))
+		_, err = policies.Update(ctx, o, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.Equal(t, 2, heard(), "what it says changed")
+
+		require.NoError(t, policies.Delete(ctx, "guard", metav1.DeleteOptions{}))
+		require.Equal(t, 3, heard(), "it went")
+		_, there = v.current(o)
+		require.False(t, there)
+		stop()
+		require.NoError(t, <-ended)
+	})
 }

@@ -72,10 +72,7 @@ const stirs = time.Second
 // waits until all are stored.
 func (c *Conn) sendMessages(ctx context.Context, to string, p PutBack, messages iter.Seq2[Message, error]) error {
 	r := newRestore(func(b []byte) error { return c.restoreStep(ctx, to, b, nil) })
-	stop := r.stir(stirs)
-	err := r.write(p, messages)
-	stop()
-	if err = errors.Join(err, r.close()); err != nil {
+	if err := errors.Join(r.write(p, messages), r.close()); err != nil {
 		// Without the mark of its end the server refuses what it has. Its answer adds nothing.
 		_ = c.restoreStep(ctx, to, nil, nil)
 		return err
@@ -85,9 +82,8 @@ func (c *Conn) sendMessages(ctx context.Context, to string, p PutBack, messages 
 
 // restore is messages on their way to a server: an archive of them, compressed, in parts.
 type restore struct {
-	parts chunkWriter
-
-	mu         sync.Mutex // of what follows
+	mu         sync.Mutex // of what follows: messages are written and the server hears of us
+	parts      chunkWriter
 	compressed *s2.Writer
 	archive    *archive.Writer
 }
@@ -100,7 +96,7 @@ func newRestore(send func([]byte) error) *restore {
 }
 
 // stir sends a block that readers skip, wherever nothing was sent for an interval, until
-// stop is called. What fails fails again with the next message.
+// stop is called. What fails fails again with the next message, or at the end.
 func (r *restore) stir(each time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -132,7 +128,7 @@ func (r *restore) stirAfter(parts int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.parts.sent == parts && r.compressed.AddSkippableBlock(skipped, []byte{0}) == nil && r.compressed.Flush() == nil {
-		_ = r.parts.flush()
+		_ = r.parts.flush() // it is kept
 	}
 	return r.parts.sent
 }
@@ -144,6 +140,7 @@ func (r *restore) close() error {
 }
 
 func (r *restore) write(p PutBack, messages iter.Seq2[Message, error]) error {
+	defer r.stir(stirs)()
 	state, err := json.Marshal(stateDocument(p))
 	if err != nil {
 		return err
@@ -195,28 +192,30 @@ func headerBlock(all map[string][]string) []byte {
 type chunkWriter struct {
 	send func([]byte) error
 	held []byte
-	sent int // how many parts
+	sent int   // how many parts
+	err  error // the first: what it was for is lost, so nothing follows
 }
 
 func (w *chunkWriter) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
+	for rest := b; len(rest) > 0 && w.err == nil; {
 		n := min(len(rest), restoreChunk-len(w.held))
 		w.held, rest = append(w.held, rest[:n]...), rest[n:]
 		if len(w.held) == restoreChunk {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
+			_ = w.flush() // it is kept
 		}
+	}
+	if w.err != nil {
+		return 0, w.err
 	}
 	return len(b), nil
 }
 
 func (w *chunkWriter) flush() error {
-	if len(w.held) == 0 {
-		return nil
+	if w.err != nil || len(w.held) == 0 {
+		return w.err
 	}
-	err := w.send(w.held)
+	w.err = w.send(w.held)
 	w.held = w.held[:0]
 	w.sent++
-	return err
+	return w.err
 }

@@ -1,0 +1,35 @@
+package streams
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAPartThatIsLostEndsARestore: whichever part it was, and whoever sent it, the restore
+// fails, and nothing is sent after it.
+func TestAPartThatIsLostEndsARestore(t *testing.T) {
+	lost := errors.New("the server is away")
+	for name, begin := range map[string]func(*restore){
+		"one that a pause had sent": func(r *restore) { r.stirAfter(0) },
+		"the first":                 func(*restore) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			r := newRestore(func([]byte) error {
+				if asked++; asked == 1 {
+					return lost
+				}
+				return nil
+			})
+			begin(r)
+			err := r.write(PutBack{First: 1, Last: 1}, func(yield func(Message, error) bool) {
+				yield(Message{Subject: "edict.log.a", Seq: 1, Time: time.Unix(1, 0)}, nil)
+			})
+			require.ErrorIs(t, errors.Join(err, r.close()), lost)
+			require.Equal(t, 1, asked)
+		})
+	}
+}
