@@ -423,15 +423,26 @@ func (s *script) poke(args []ast.Expr) {
 // place of a cluster: their manifests, their changes of them and their verdicts, read from
 // their source.
 func TestTheConformanceSuitesAgree(t *testing.T) {
-	for module, least := range map[string]int{clusterSuite: 340, adminSuite: 200} {
-		t.Run(module, func(t *testing.T) { openSuite(t, module).agrees(t, least) })
+	for module, want := range map[string]outcome{
+		clusterSuite: {cases: 30, asked: 344, left: 53},
+		adminSuite:   {cases: 24, asked: 248, left: 41},
+	} {
+		t.Run(module, func(t *testing.T) { require.Equal(t, want, openSuite(t, module).play(t)) })
 	}
 }
 
-func (s *suite) agrees(t *testing.T, least int) {
+// outcome is what became of a suite. A suite is of one release, so all of it is known.
+type outcome struct {
+	cases   int
+	asked   int // verdicts
+	lacking int // of these, narrower by what cannot be expressed
+	left    int // verdicts that were not understood
+}
+
+// play runs all cases.
+func (s *suite) play(t *testing.T) (sum outcome) {
 	files, err := filepath.Glob(filepath.Join(s.dir, "tests", "*.go"))
 	require.NoError(t, err)
-	cases, asked, lacking, left := 0, 0, 0, 0
 	for _, path := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		require.NoError(t, err)
@@ -440,21 +451,19 @@ func (s *suite) agrees(t *testing.T, least int) {
 			if !ok || lit.Type == nil || types(lit.Type) != "suite.ConformanceTest" {
 				return true
 			}
-			one := s.play(t, lit)
-			cases++
-			asked, lacking, left = asked+one.asked, lacking+one.lacking, left+one.left
+			one := s.playOne(t, lit)
+			sum.cases++
+			sum.asked, sum.lacking, sum.left = sum.asked+one.asked, sum.lacking+one.lacking, sum.left+one.left
 			t.Logf("%s: %d asked, %d agreed, %d not expressed, %d left out", filepath.Base(path), one.asked, one.agreed, one.lacking, one.left)
 			return false
 		})
 	}
-	t.Logf("%d cases, %d verdicts asked, %d narrower by what cannot be expressed, %d not understood", cases, asked, lacking, left)
-	require.Greater(t, cases, 20)
-	require.GreaterOrEqual(t, asked, least)
-	require.Less(t, lacking, 10)
+	t.Logf("%d cases, %d verdicts asked, %d narrower by what cannot be expressed, %d not understood", sum.cases, sum.asked, sum.lacking, sum.left)
+	return sum
 }
 
-// play runs one case.
-func (s *suite) play(t *testing.T, lit *ast.CompositeLit) *script {
+// playOne runs one case.
+func (s *suite) playOne(t *testing.T, lit *ast.CompositeLit) *script {
 	one := &script{suite: s, t: t, pods: maps.Clone(s.pods), vars: map[string]any{}, kind: map[string]string{}}
 	var body *ast.BlockStmt
 	for _, e := range lit.Elts {
