@@ -79,20 +79,22 @@ func covers(set Artifacts, r *wire.ArtifactUpdated) bool {
 // message. The set is then pulled again, at growing intervals.
 const (
 	hintTries = 8
-	hintPause = 10 * time.Millisecond
+	hintPause = 20 * time.Millisecond // of the first, at least a half
 )
 
 // pullArtifacts fetches the whole set. It tries until the set has the artifact of the
 // last message. After hintTries it takes the set as it is: it may have moved on.
 func (f *Follower) pullArtifacts(ctx context.Context) (set Artifacts, err error) {
 	again := backoff.Backoff{Least: hintPause, Most: hintPause << hintTries}
-	for range hintTries {
-		if set, err = f.documents.artifacts(ctx); err != nil || f.hint == nil || covers(set, f.hint) {
+	for try := 1; ; try++ {
+		set, err = f.documents.artifacts(ctx)
+		if err != nil || f.hint == nil || covers(set, f.hint) || try == hintTries {
 			return set, err
 		}
-		_ = again.Pause(ctx)
+		if err := again.Pause(ctx); err != nil {
+			return set, err
+		}
 	}
-	return set, ctx.Err()
 }
 
 func (d *documents) artifacts(ctx context.Context) (Artifacts, error) {

@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 const toldVertex = `{"node_id":"n1","kind":"vertex","name":"flor","version":4,"fingerprint":"","document":"{}"}`
@@ -115,6 +119,32 @@ func TestASetOlderThanWhatWasAnnouncedIsAskedForAgain(t *testing.T) {
 		return 2
 	}, nil)
 	require.Equal(t, []uint64{2, 4}, takes(t, url, 2, nil))
+}
+
+// answers is a transport that answers itself.
+type answers func(*http.Request) *http.Response
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
+
+// TestAServerThatIsBehindHasTimeToCatchUp: what it was asked for is asked again after 10 ms at
+// least, and each time after twice as long, up to the last.
+func TestAServerThatIsBehindHasTimeToCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		f := NewFollower("http://plane", self, Options{HTTP: &http.Client{Transport: answers(func(*http.Request) *http.Response {
+			at = append(at, time.Now())
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Edict-Event-Id": {"1"}}, Body: io.NopCloser(strings.NewReader(`{"items":[]}`))}
+		})}})
+		f.hint = &wire.ArtifactUpdated{Kind: "vertex", Name: "flor", Version: 4}
+		_, err := f.pullArtifacts(t.Context())
+		require.NoError(t, err)
+		require.Len(t, at, hintTries)
+		for i, least := 1, 10*time.Millisecond; i < len(at); i, least = i+1, 2*least {
+			require.GreaterOrEqual(t, at[i].Sub(at[i-1]), least, "pull %d", i+1)
+			require.LessOrEqual(t, at[i].Sub(at[i-1]), 2*least, "pull %d", i+1)
+		}
+		require.Equal(t, at[len(at)-1], time.Now(), "nothing is waited for after the last")
+	})
 }
 
 func TestASetThatCouldNotBeTakenIsTakenAgain(t *testing.T) {

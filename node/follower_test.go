@@ -319,6 +319,8 @@ func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
 			}
 			opt := hasty(0)
 			opt.AskEvery = time.Millisecond
+			var log bytes.Buffer
+			opt.Log = slog.New(slog.NewTextHandler(&log, nil))
 			var deaf []error // at each connection that is said to be good
 			var f *Follower
 			opt.Connected = func() { deaf = append(deaf, f.StreamError()) }
@@ -347,12 +349,14 @@ func TestWhatCannotBeReadIsPolledFor(t *testing.T) {
 			require.Empty(t, deaf, "a connection that cannot be read is none")
 
 			p.add(good, msg{8, db, "[]"})
+			log.Reset()
 			mended.Store(true)
 			e, err, _ = next()
 			require.NoError(t, err)
 			require.EqualValues(t, 5, e.ID)
 			require.True(t, e.Covered, "what could not be read came again, to show that it can be now")
 			require.Equal(t, []error{nil}, deaf)
+			require.Equal(t, 1, strings.Count(log.String(), "the event stream goes on"), log.String())
 			e, err, _ = next()
 			require.NoError(t, err)
 			require.EqualValues(t, 8, e.ID)

@@ -61,7 +61,6 @@ func (f *Follower) eventRead() {
 	f.refused = 0
 	if f.polling {
 		f.polling = false
-		f.setStreamError(nil)
-		f.opt.Connected()
+		f.opened()
 	}
 }
