@@ -38,7 +38,7 @@ var rooms = map[string][]string{
 	"relay":       {"backoff", "fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"snapshot":    {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"convergence": {"backoff", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"rollout":     {"fault", "convergence", "projector", "streams", "policy"},
+	"rollout":     {"backoff", "fault", "convergence", "projector", "streams", "policy"},
 	"admission":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"api":         {"backoff", "fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // What wait waits for.
@@ -100,10 +101,8 @@ func (a *app) waitOne(ctx context.Context, q waitingFor, x waited) error {
 			return err
 		}
 		last = state
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, rolloutPause) != nil {
 			return q.late(ctx, x, last)
-		case <-time.After(rolloutPause):
 		}
 	}
 }

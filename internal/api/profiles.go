@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/api/openapi"
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // Bounds of what takes its time, in seconds.
@@ -83,10 +84,7 @@ func (h *profileHandlers) record(c *call, seconds int, start func(io.Writer) err
 	if err := start(&out); err != nil {
 		return err
 	}
-	select {
-	case <-c.r.Context().Done():
-	case <-time.After(time.Duration(seconds) * time.Second):
-	}
+	_ = backoff.Sleep(c.r.Context(), time.Duration(seconds)*time.Second)
 	stop()
 	c.bytes(http.StatusOK, mediaProfile, out.Bytes())
 	return nil

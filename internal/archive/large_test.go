@@ -100,7 +100,7 @@ func TestAnImportThatWaitsForItsArchiveGoesOn(t *testing.T) {
 		if !yield(all[0], nil) {
 			return
 		}
-		// Each of them comes while the archive has nothing new.
+		// The archive gives nothing new until the server was sent two parts meanwhile.
 		for range 2 {
 			_, err := parts.NextMsg(20 * time.Second)
 			require.NoError(t, err)

@@ -73,7 +73,7 @@ func (t *Tracker) list(ctx context.Context, behind *first[late]) []Lagging {
 			at, ok := asked[l.seq]
 			if !ok {
 				if m, err := t.opt.Events.Get(ctx, l.seq); err == nil {
-					at = m.Time.UnixNano()
+					at = nanosOf(m.Time)
 				}
 				asked[l.seq] = at
 			}

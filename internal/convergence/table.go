@@ -80,6 +80,9 @@ const pageBits = 6
 
 type page [1 << pageBits]report
 
+// at is the report of a node that belongs into the page.
+func (p *page) at(ordinal uint32) *report { return &p[ordinal%(1<<pageBits)] }
+
 // table holds a report for each node, by its ordinal. It is not safe for
 // concurrent use.
 type table struct {
@@ -99,7 +102,7 @@ var silence report
 // of is a node's report, for reading; one that is not known when there is none.
 func (t *table) of(ordinal uint32) *report {
 	if p := t.pages[ordinal>>pageBits]; p != nil {
-		return &p[ordinal&(1<<pageBits-1)]
+		return p.at(ordinal)
 	}
 	return &silence
 }
@@ -122,7 +125,7 @@ func (x *reader) of(ordinal uint32) *report {
 	if x.page == nil {
 		return &silence
 	}
-	return &x.page[ordinal&(1<<pageBits-1)]
+	return x.page.at(ordinal)
 }
 
 // put notes a report. heard says that this process listened when it came, and
@@ -134,7 +137,7 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 		p = new(page)
 		t.pages[ordinal>>pageBits] = p
 	}
-	r = &p[ordinal&(1<<pageBits-1)]
+	r = p.at(ordinal)
 	next := report{version: said.Version, print: half(said.Fingerprint), at: max(1, at.UnixNano()), outcome: said.Outcome}
 	t.reasons.note(ordinal, said)
 	t.audits.note(ordinal, said)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -55,10 +56,7 @@ func (m *Monitor) auditFrom(ctx context.Context, begin projector.Chain, origin [
 	last := m.opt.Fold.Applied()
 	worked := time.Now()
 	_, err := projector.Audit(ctx, m.opt.Log, begin, last, append(origin, m.opt.Witness.Links()...), func(uint64) {
-		select {
-		case <-time.After(auditRest(time.Since(worked))):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, auditRest(time.Since(worked)))
 		worked = time.Now()
 	})
 	return err

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
@@ -282,6 +283,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // followRecord goes by the record, and opens it again when it was lost.
 func (m *Manager) followRecord(ctx context.Context) error {
+	again := backoff.Steady(lookEvery)
 	for ctx.Err() == nil {
 		err := m.Open(ctx)
 		if err == nil {
@@ -291,10 +293,7 @@ func (m *Manager) followRecord(ctx context.Context) error {
 			return err
 		}
 		m.log.Warn("the record of the plane's key cannot be read; trying again", "error", err)
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-		}
+		_ = again.Pause(ctx)
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ func (f *fold) noteDuplicate(a appliedEvent, v Verdict) {
 	}
 }
 
-// noted remembers a judged event as noteApplied and noteDuplicate do, and reports whether
-// it is to be applied.
+// noted remembers an event by its verdict, as applied or as a duplicate, and reports whether
+// the caller is to apply it.
 func (f *fold) noted(a appliedEvent, v Verdict) (accepted bool) {
 	if v.accepted() {
 		f.noteApplied(a)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/convergence"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -82,11 +83,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			again.Stop()
 			moved = nil // there is nothing to hear of
 		}
-		rest := time.NewTimer(max(leastPause, shareOfTime*time.Since(began)))
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, max(leastPause, shareOfTime*time.Since(began)))
 		select {
 		case <-changed:
 		case <-moved:
@@ -94,7 +91,6 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		again.Stop()
-		rest.Stop()
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -166,10 +167,8 @@ func (s *served) registered(ctx context.Context, n int) error {
 		if have == n {
 			return nil
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

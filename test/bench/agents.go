@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/policy"
 )
@@ -154,18 +155,18 @@ func liveOn(ctx context.Context, c *child, n int, registration func(i int) plexd
 			return 0, "", err
 		}
 		g.Go(func() error { return all[i].Run(alive) })
-		if err := pause(alive, agentsCycle/time.Duration(n)); err != nil {
+		if err := backoff.Sleep(alive, agentsCycle/time.Duration(n)); err != nil {
 			return 0, "", errors.Join(err, g.Wait())
 		}
 	}
-	if err := pause(alive, agentsCalm); err != nil {
+	if err := backoff.Sleep(alive, agentsCalm); err != nil {
 		return 0, "", errors.Join(err, g.Wait())
 	}
 	before, was, err := c.used(all)
 	if err != nil {
 		return 0, "", err
 	}
-	if err := pause(alive, agentsCycle); err != nil {
+	if err := backoff.Sleep(alive, agentsCycle); err != nil {
 		return 0, "", errors.Join(err, g.Wait())
 	}
 	after, now, err := c.used(all)
@@ -185,15 +186,6 @@ func liveOn(ctx context.Context, c *child, n int, registration func(i int) plexd
 	percent = 100 * (after - before) / agentsCycle.Seconds()
 	say("  %s%% of a core; %s", short(percent), seen)
 	return percent, seen, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // doings are what agents did.

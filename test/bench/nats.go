@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -183,7 +184,7 @@ func (t *telling) round(ctx context.Context, f *floors) error {
 // unheard measures the same when nobody listens.
 func (t *telling) unheard(ctx context.Context, e *env) error {
 	t.ear.close()
-	if err := pause(ctx, quietly); err != nil {
+	if err := backoff.Sleep(ctx, quietly); err != nil {
 		return err
 	}
 	for range e.rounds() {
@@ -198,7 +199,7 @@ func (t *telling) unheard(ctx context.Context, e *env) error {
 		if err := t.s.folded(ctx, nodeName(0), seq); err != nil {
 			return err
 		}
-		if err := pause(ctx, quietly/4); err != nil {
+		if err := backoff.Sleep(ctx, quietly/4); err != nil {
 			return err
 		}
 		now, err := t.s.cpuSeconds()

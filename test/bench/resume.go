@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -175,7 +176,7 @@ func (r *returning) applied(ctx context.Context) (uint64, error) {
 // besideReader has everybody come back to a server while it reads what a producer
 // publishes, and before it does that alone.
 func besideReader(ctx context.Context, e *env, server *child, c *crowd, at func(context.Context) (uint64, error)) (b cameBack, err error) {
-	alone, err := besideProducer(ctx, e, server, at, 0, func() error { return pause(ctx, resumeAlone) })
+	alone, err := besideProducer(ctx, e, server, at, 0, func() error { return backoff.Sleep(ctx, resumeAlone) })
 	if err != nil {
 		return b, err
 	}

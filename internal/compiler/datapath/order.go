@@ -55,12 +55,15 @@ func compareLevels(a, b *Rule) int {
 // index tells apart rules that share a Ref, so that the order they came in never
 // shows.
 func compareRules(a, b *Rule) int {
-	if c := cmp.Or(
-		compareLevels(a, b),
-		-cmp.Compare(a.class(), b.class()),
-		strings.Compare(a.Ref.Policy, b.Ref.Policy),
-		cmp.Compare(a.Ref.Index, b.Ref.Index),
-	); c != 0 {
+	if c := cmp.Or(compareLevels(a, b), -cmp.Compare(a.class(), b.class())); c != 0 {
+		return c
+	}
+	return compareWithin(a, b)
+}
+
+// compareWithin is the order of rules of one level and one class.
+func compareWithin(a, b *Rule) int {
+	if c := cmp.Or(strings.Compare(a.Ref.Policy, b.Ref.Policy), cmp.Compare(a.Ref.Index, b.Ref.Index)); c != 0 {
 		return c
 	}
 	return cmp.Or(
@@ -90,13 +93,10 @@ func inOrder(d Direction, rules []Rule) []int32 {
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		if c := cmp.Compare(a.tier, b.tier); c != 0 {
+		if c := cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.step, b.step)); c != 0 {
 			return c
 		}
-		if c := cmp.Compare(a.step, b.step); c != 0 {
-			return c
-		}
-		return compareRules(&rules[a.at], &rules[b.at])
+		return compareWithin(&rules[a.at], &rules[b.at])
 	})
 	order := make([]int32, len(places))
 	for i := range places {

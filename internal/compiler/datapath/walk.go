@@ -67,7 +67,7 @@ func (r *Rule) misses(who *Identity, p Protocol, port uint16) (reason string, ma
 		return fmt.Sprintf("the peer is not in %s", r.Peer), false
 	case r.Protocol != AnyProtocol && r.Protocol != p:
 		return fmt.Sprintf("the protocol is %s, and the rule is for %s", p, r.Protocol), false
-	case r.Ports.To == 0 || r.Ports.From == 1 && r.Ports.To == 65535:
+	case r.everyPort():
 		return "", true
 	case !p.hasPorts():
 		return fmt.Sprintf("%s has no ports, and the rule is for some", p), false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -119,13 +120,6 @@ func (f *Follower) pull(base string) error {
 // retry is the pause of a client that was cut off.
 const retry = 5 * time.Millisecond
 
-func pause(ctx context.Context) {
-	select {
-	case <-time.After(retry):
-	case <-ctx.Done():
-	}
-}
-
 // Follow follows the node's stream until ctx ends. base says where it is now.
 func (f *Follower) Follow(ctx context.Context, base func() string) {
 	for ctx.Err() == nil {
@@ -133,7 +127,7 @@ func (f *Follower) Follow(ctx context.Context, base func() string) {
 		if f.pull(at) == nil && f.stream(ctx, at) {
 			continue
 		}
-		pause(ctx)
+		_ = backoff.Sleep(ctx, retry)
 	}
 }
 
@@ -186,7 +180,7 @@ func (f *Follower) Listen(ctx context.Context, base func() string, every time.Du
 	defer sub.Unsubscribe()
 	for ctx.Err() == nil {
 		if f.Ask(base(), time.Second) != nil {
-			pause(ctx)
+			_ = backoff.Sleep(ctx, retry)
 			continue
 		}
 		f.begin("live")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -244,10 +245,8 @@ func (w *waves) until(ctx context.Context, phase string) (x resource.Waves, err 
 		if x.Phase != "progressing" {
 			break
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return x, ctx.Err()
+		if err := backoff.Sleep(ctx, pause); err != nil {
+			return x, err
 		}
 	}
 	return x, fmt.Errorf("%w: the rollout is %s, wave %d, and not %s", errDiffers, x.Phase, x.Opened, phase)
