@@ -51,6 +51,9 @@ func (f archiveFold) projectArchived(ev policy.ProjectArchived, fault *policy.De
 	}
 	a := archival{f.seq, f.time}
 	f.archived[ev.Project] = a
+	if p := f.projects[ev.Project]; p != nil {
+		p.rest()
+	}
 	f.key, f.value = appendArchivedKey(f.key[:0], ev.Project), a.append(f.value[:0])
 	f.set(f.key, f.value)
 	return Verdict{}
@@ -75,6 +78,9 @@ func (f archiveFold) projectRestored(ev policy.ProjectRestored, fault *policy.De
 		return v
 	}
 	delete(f.archived, ev.Project)
+	if p := f.projects[ev.Project]; p != nil {
+		p.wake()
+	}
 	f.key = appendArchivedKey(f.key[:0], ev.Project)
 	f.delete(f.key)
 	return Verdict{}
@@ -120,6 +126,9 @@ func (l *loader) archivals() error {
 	return l.scan(keyArchived, func(k, v []byte) error {
 		project, a, err := readArchival(k, v)
 		l.state.archived[project] = a
+		if p := l.state.projects[project]; p != nil && err == nil {
+			p.rest()
+		}
 		return err
 	})
 }
