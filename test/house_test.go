@@ -32,7 +32,7 @@ var rooms = map[string][]string{
 	"archive":     {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"disk":        {"streams", "wire", "policy"},
 	"datadir":     {"snapshot", "relay", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"keyring":     {"fault", "streams", "wire", "artifact", "policy"},
+	"keyring":     {"backoff", "fault", "streams", "wire", "artifact", "policy"},
 	"integrity":   {"backoff", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"projector":   {"backoff", "fault", "streams", "wire", "compiler", "artifact", "policy"},
 	"relay":       {"backoff", "fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
