@@ -38,8 +38,8 @@ type HistoryOptions struct {
 
 	Most    int    // read models open at once; 0: 2
 	Waiting int    // requests that may wait for one at once; 0: 8
-	Marks   int    // kept on disk; 0: 16
-	Every   uint64 // events between two marks; 0: 50,000
+	Marks   int    // kept on disk; 0: 32
+	Every   uint64 // events between two marks; 0: 25,000
 	// Idle is how long one is open that nobody asks; 0: a minute.
 	Idle time.Duration
 }
@@ -68,8 +68,8 @@ type History struct {
 
 // NewHistory makes it. Close it.
 func NewHistory(opt HistoryOptions) (*History, error) {
-	opt.Most, opt.Waiting, opt.Marks = cmp.Or(opt.Most, 2), cmp.Or(opt.Waiting, 8), cmp.Or(opt.Marks, 16)
-	opt.Every, opt.Idle = cmp.Or(opt.Every, 50_000), cmp.Or(opt.Idle, time.Minute)
+	opt.Most, opt.Waiting, opt.Marks = cmp.Or(opt.Most, 2), cmp.Or(opt.Waiting, 8), cmp.Or(opt.Marks, 32)
+	opt.Every, opt.Idle = cmp.Or(opt.Every, 25_000), cmp.Or(opt.Idle, time.Minute)
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}

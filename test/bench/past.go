@@ -13,7 +13,7 @@ import (
 
 // pastApart is how far a question about the past is from the mark before it on average, at
 // a million events and as many marks as a worker keeps.
-const pastApart = foldEvents / 16 / 2
+const pastApart = foldEvents / 32 / 2
 
 // pastState measures how long it takes to say what a node had at half of a log: with a
 // mark as near as one is on average, without any, and again.
@@ -30,7 +30,7 @@ func pastState(ctx context.Context, e *env) (lines []line, err error) {
 		return nil, err
 	}
 	half, apart := uint64(events/2), uint64(e.scale(pastApart))
-	var near, whole, again samples
+	var near, whole, again, marks samples
 	for round := range e.rounds() {
 		dir := filepath.Join(r.dir, "past")
 		h, err := r.past(dir, half-apart)
@@ -51,6 +51,11 @@ func pastState(ctx context.Context, e *env) (lines []line, err error) {
 			*took = append(*took, time.Since(began).Seconds())
 		}
 		h.Close()
+		n, err := diskMiB(dir)
+		if err != nil {
+			return nil, err
+		}
+		marks = append(marks, n)
 		if err := removeAll(dir); err != nil {
 			return nil, err
 		}
@@ -58,7 +63,7 @@ func pastState(ctx context.Context, e *env) (lines []line, err error) {
 	}
 	l := figure("a node's state at half of the log, from a mark", "s", near).atMost(1)
 	l.note("%s events of %s nodes; the mark stands %s events before", grouped(int64(events)), grouped(int64(e.scale(foldNodes))), grouped(int64(apart)))
-	return []line{*l, *figure("from the first event, without a mark", "s", whole), *figure("asked again", "s", again)}, nil
+	return []line{*l, *figure("from the first event, without a mark", "s", whole), *figure("asked again", "s", again), *figure("its mark on disk", "MiB", marks)}, nil
 }
 
 // past answers about the past of the rig's log, and makes marks so many events apart.
