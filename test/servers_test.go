@@ -159,26 +159,15 @@ func (c *natsCluster) isolated(i int, now proxy.Ill) {
 	}
 }
 
-// unheard has others hear nothing of one server, which hears them.
-func (c *natsCluster) unheard(i int) {
+// oneWay cuts what one server sends to the others, or what these send to it.
+func (c *natsCluster) oneWay(i int, sends bool) {
 	for pair, way := range c.ways {
-		switch i {
-		case pair[0]:
+		switch {
+		case !slices.Contains(pair[:], i):
+		case (pair[0] == i) == sends:
 			way.Become(proxy.UpCut)
-		case pair[1]:
+		default:
 			way.Become(proxy.DownCut)
-		}
-	}
-}
-
-// unhearing has one server hear nothing of others, which hear it.
-func (c *natsCluster) unhearing(i int) {
-	for pair, way := range c.ways {
-		switch i {
-		case pair[0]:
-			way.Become(proxy.DownCut)
-		case pair[1]:
-			way.Become(proxy.UpCut)
 		}
 	}
 }
@@ -186,45 +175,46 @@ func (c *natsCluster) unhearing(i int) {
 // ill is what can happen to a cluster, to the server or worker that a number draws. It goes
 // on as long as hold takes.
 type ill struct {
-	name string
-	do   func(c *natsCluster, i int, hold func())
+	name    string
+	workers bool // it is one of theirs
+	do      func(c *natsCluster, i int, hold func())
 }
 
 var ills = []ill{
-	{"servers killed", func(c *natsCluster, i int, hold func()) {
+	{"servers killed", false, func(c *natsCluster, i int, hold func()) {
 		s := c.server(i)
 		s.kill()
 		hold()
 		s.start(c.t)
 	}},
-	{"servers paused", func(c *natsCluster, i int, hold func()) {
+	{"servers paused", false, func(c *natsCluster, i int, hold func()) {
 		s := c.server(i)
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGSTOP))
 		hold()
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGCONT))
 	}},
-	{"servers cut off", func(c *natsCluster, i int, hold func()) {
+	{"servers cut off", false, func(c *natsCluster, i int, hold func()) {
 		c.isolated(i%len(c.processes), []proxy.Ill{proxy.Blackhole, proxy.Refused}[i%2])
 		hold()
 		c.isolated(i%len(c.processes), proxy.Well)
 	}},
-	{"servers cut off one way", func(c *natsCluster, i int, hold func()) {
-		[]func(int){c.unheard, c.unhearing}[i%2](i % len(c.processes))
+	{"servers cut off one way", false, func(c *natsCluster, i int, hold func()) {
+		c.oneWay(i%len(c.processes), i%2 == 0)
 		hold()
 		c.isolated(i%len(c.processes), proxy.Well)
 	}},
-	{"disks slow", func(c *natsCluster, i int, hold func()) {
+	{"disks slow", false, func(c *natsCluster, i int, hold func()) {
 		stop := slowDisk(c.t, c.server(i).Dir)
 		hold()
 		stop()
 	}},
-	{"workers killed", func(c *natsCluster, i int, hold func()) {
+	{"workers killed", true, func(c *natsCluster, i int, hold func()) {
 		w := c.workers[i%len(c.workers)]
 		w.kill()
 		hold()
 		w.start()
 	}},
-	{"workers paused", func(c *natsCluster, i int, hold func()) {
+	{"workers paused", true, func(c *natsCluster, i int, hold func()) {
 		w := c.workers[i%len(c.workers)]
 		w.signal(syscall.SIGSTOP)
 		hold()
@@ -236,9 +226,9 @@ func (c *natsCluster) server(i int) *natsServer { return c.processes[i%len(c.pro
 
 // suffers does one of the ills, and ends it. A worker suffers where there is another one.
 func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
-	all := ills
+	all := slices.Clone(ills)
 	if len(c.workers) == 1 {
-		all = ills[:5]
+		all = slices.DeleteFunc(all, func(x ill) bool { return x.workers })
 	}
 	x := all[round%len(all)]
 	x.do(c, r.IntN(6), func() { time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond) })

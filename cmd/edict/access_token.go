@@ -227,7 +227,7 @@ func (a accessCommands) tokenRevokeCommand() *cobra.Command {
 			if err != nil || !dry {
 				return err
 			}
-			return a.tellDry("principal/"+args[0], "loses "+counted(len(args)-1, "token"))
+			return a.tellDry("principal/"+args[0], "loses "+cli.Counted(len(args)-1, "token"))
 		},
 	})
 	dryRunFlag(cmd, &dry)

@@ -123,7 +123,7 @@ func writeBackup(w io.Writer, dir string, m archive.Manifest) {
 	for _, f := range m.Files {
 		size += f.Bytes
 	}
-	fmt.Fprintf(w, "Backup:     %s, %s, %s, made %s\n", dir, counted(len(m.Files), "file"), sizeText(uint64(size)), stamp(m.Made))
+	fmt.Fprintf(w, "Backup:     %s, %s, %s, made %s\n", dir, cli.Counted(len(m.Files), "file"), sizeText(uint64(size)), stamp(m.Made))
 	fmt.Fprintf(w, "Log:        %s, events %d to %d\n", m.Log.Log, m.Log.First, m.Log.Last)
 	fmt.Fprintf(w, "Chain hash: %s\n", m.Log.Chain)
 	fmt.Fprintf(w, "Digest:     %s\n", m.Digest)

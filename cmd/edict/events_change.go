@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // changeText is what an event changed, in short, and how many nodes it was sent to.
@@ -18,7 +19,7 @@ func changeText(e resource.LogEvent) string {
 		parts = nodeText(*c.Node)
 	}
 	if e.Nodes != nil {
-		parts = append(parts, counted(*e.Nodes, "node"))
+		parts = append(parts, cli.Counted(*e.Nodes, "node"))
 	}
 	return strings.Join(parts, ", ")
 }

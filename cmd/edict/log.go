@@ -99,10 +99,10 @@ func (a *app) printReport(r *integrity.Report) error {
 		if r.Links == 0 {
 			fmt.Fprintf(w, "Witness:    no link yet, nothing was compared: a plane adds one every %d events, a minute after a write, and when it stops\n", projector.LinkEvery)
 		} else {
-			fmt.Fprintf(w, "Witness:    %s, the last at %d\n", counted(r.Links, "link"), r.Witnessed)
+			fmt.Fprintf(w, "Witness:    %s, the last at %d\n", cli.Counted(r.Links, "link"), r.Witnessed)
 		}
 		if r.Unreadable > 0 {
-			fmt.Fprintf(w, "Unreadable: %s\n", counted(r.Unreadable, "link"))
+			fmt.Fprintf(w, "Unreadable: %s\n", cli.Counted(r.Unreadable, "link"))
 		}
 		for _, l := range r.Accepted {
 			fmt.Fprintf(w, "Accepted:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)

@@ -90,7 +90,7 @@ func (a archiveCommands) export(ctx context.Context, src *logSource, opt archive
 }
 
 func writeExtent(w io.Writer, path string, e archive.Extent) {
-	fmt.Fprintf(w, "Archive:    %s, %s\n", path, counted(e.Segments, "segment"))
+	fmt.Fprintf(w, "Archive:    %s, %s\n", path, cli.Counted(e.Segments, "segment"))
 	fmt.Fprintf(w, "Log:        %s, events %d to %d\n", e.Log, e.First, e.Last)
 	fmt.Fprintf(w, "Chain hash: %s\n", e.Chain)
 }
@@ -129,7 +129,7 @@ func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path stri
 	return a.print(r, func(w io.Writer) {
 		writeExtent(w, path, r.Extent)
 		if src != nil {
-			fmt.Fprintf(w, "Witness:    agrees, %s\n", counted(r.Links, "link"))
+			fmt.Fprintf(w, "Witness:    agrees, %s\n", cli.Counted(r.Links, "link"))
 		}
 	})
 }

@@ -130,7 +130,7 @@ func (a archiveCommands) compactDry(ctx context.Context, c *client.Client, seq u
 }
 
 func writeOrigin(w io.Writer, o resource.LogOrigin) {
-	fmt.Fprintf(w, "Origin:     event %d, %s, %s\n", o.Seq, counted(o.Rows, "row"), sizeText(uint64(o.Bytes)))
+	fmt.Fprintf(w, "Origin:     event %d, %s, %s\n", o.Seq, cli.Counted(o.Rows, "row"), sizeText(uint64(o.Bytes)))
 	fmt.Fprintf(w, "Digest:     %s\n", o.Digest)
 	fmt.Fprintf(w, "Chain hash: %s\n", o.Chain)
 	if o.Archive != "" {

@@ -53,7 +53,7 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 					fmt.Fprintf(a.stderr, "edict: made stream %s; it holds what nodes are sent from now on\n", streams.NodeEventsStream)
 					return nil
 				}
-				fmt.Fprintf(a.stderr, "edict: stream %s is there since %s, with %s\n", streams.NodeEventsStream, stamp(n.Created), counted(n.Messages, "message"))
+				fmt.Fprintf(a.stderr, "edict: stream %s is there since %s, with %s\n", streams.NodeEventsStream, stamp(n.Created), cli.Counted(n.Messages, "message"))
 				return nil
 			})
 		},

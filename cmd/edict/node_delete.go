@@ -66,7 +66,7 @@ func (a nodeCommands) nodeDelete(cmd *cobra.Command, f nodeDeleteFlags, ids []st
 		ids, err = a.nodesOfFile(f.file)
 	}
 	if err == nil && !named && !f.dry && !f.yes && len(ids) > 0 {
-		err = a.confirm(cmd, "remove "+counted(len(ids), "node")+": "+some(ids))
+		err = a.confirm(cmd, "remove "+cli.Counted(len(ids), "node")+": "+some(ids))
 	}
 	if err != nil {
 		return err

@@ -181,7 +181,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 		return nil
 	})
 	if n := f.Refused(); n > 0 {
-		fmt.Fprintf(a.stderr, "edict: %s refused: not the plane's, or not meant for node %s\n", counted(n, "message"), nodeID)
+		fmt.Fprintf(a.stderr, "edict: %s refused: not the plane's, or not meant for node %s\n", cli.Counted(n, "message"), nodeID)
 	}
 	switch {
 	case errors.Is(err, errEnough):
@@ -249,7 +249,7 @@ func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id u
 			event, fp = "dropped", "-"
 		}
 	} else if pulled != nil {
-		id = fmt.Sprintf("(pulled: %s)", counted(len(pulled.Rows), "policy"))
+		id = fmt.Sprintf("(pulled: %s)", cli.Counted(len(pulled.Rows), "policy"))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
 	}
 	_, err := fmt.Fprintf(a.stdout, watchLine, stamp(time.Now()), w.ID, event, id, rules, fp)

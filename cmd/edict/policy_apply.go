@@ -114,7 +114,7 @@ func (a *console) reportFaults(faults []document.Fault) error {
 	if code == cli.Fine {
 		return nil
 	}
-	text := counted(len(faults), "fault") + "; nothing was sent"
+	text := cli.Counted(len(faults), "fault") + "; nothing was sent"
 	if a.forPrograms() {
 		a.tellFailure(failure{Message: text, Exit: code, Faults: read})
 	} else {
@@ -147,7 +147,7 @@ func (a applying) do(ctx context.Context, strict, warnings bool) error {
 		return err // apply would say what is wrong with one of many
 	}
 	if n > 0 && strict {
-		fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", counted(n, "warning"))
+		fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", cli.Counted(n, "warning"))
 		return cli.Exit(cli.Differs)
 	}
 	began := time.Now()

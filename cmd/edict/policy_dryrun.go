@@ -155,9 +155,9 @@ func policyIDs(ctx context.Context, c *client.Client, project uuid.UUID) (map[st
 
 func writeDryRuns(w io.Writer, all []dryRun) {
 	for _, d := range all {
-		pairs := counted(d.PeerPairsAffected, "pair") + " of nodes"
+		pairs := cli.Counted(d.PeerPairsAffected, "pair") + " of nodes"
 		fmt.Fprintf(w, "policy/%s would match %s (%d without an address); rules: %d added, %d removed, %d modified; %s affected\n",
-			d.Slug, counted(len(d.MatchedNodeIDs), "node"), len(d.UnreachableNodeIDs),
+			d.Slug, cli.Counted(len(d.MatchedNodeIDs), "node"), len(d.UnreachableNodeIDs),
 			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), pairs)
 		for _, f := range d.Warnings {
 			fmt.Fprintln(w, "warning: "+warningText(f))

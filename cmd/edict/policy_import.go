@@ -85,10 +85,10 @@ func (a policyCommands) policyImport(cmd *cobra.Command, files []string, kube ku
 		return err // nothing was done of which to print a sum
 	}
 	took := time.Since(began)
-	fmt.Fprintf(a.stderr, "%s in %s (%.0f/s)\n", counted(m.count.total(), "policy"), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())
+	fmt.Fprintf(a.stderr, "%s in %s (%.0f/s)\n", cli.Counted(m.count.total(), "policy"), took.Round(time.Millisecond), float64(m.count.total())/took.Seconds())
 	printed := a.print(m.count, func(w io.Writer) {
 		fmt.Fprintf(w, "%s created, %d configured, %d unchanged, %d rejected",
-			counted(m.count.Created, "policy"), m.count.Configured, m.count.Unchanged, m.count.Rejected)
+			cli.Counted(m.count.Created, "policy"), m.count.Configured, m.count.Unchanged, m.count.Rejected)
 		if kube.prune {
 			fmt.Fprintf(w, ", %d removed", m.count.Removed)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/compiler/kubernetes"
 )
 
@@ -64,7 +65,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 		}
 		fmt.Fprintf(m.stderr, "%s: %s: %s%s\n", place(doc.File, line), item.Pointer, item.Reason, wider)
 	}
-	fmt.Fprintf(m.stderr, "Kubernetes: %s, %s, %s not expressed\n", counted(res.Objects, "object"), counted(len(res.Policies), "policy"), counted(len(res.Items), "thing"))
+	fmt.Fprintf(m.stderr, "Kubernetes: %s, %s, %s not expressed\n", cli.Counted(res.Objects, "object"), cli.Counted(len(res.Policies), "policy"), cli.Counted(len(res.Items), "thing"))
 	m.kube.lost, m.kube.slugs = res.Wider(), map[string]bool{}
 	for _, p := range res.Policies {
 		m.kube.slugs[p.Slug] = true

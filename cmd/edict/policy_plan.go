@@ -198,5 +198,5 @@ func writeSummary(w io.Writer, all []planned) {
 		}
 	}
 	fmt.Fprintf(w, "%s: %d to create, %d to configure, %d unchanged; kinds of flows: %d denied, %d allowed, %d altered; %s; nothing was written\n",
-		counted(len(all), "policy"), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, counted(warnings, "warning"))
+		cli.Counted(len(all), "policy"), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, cli.Counted(warnings, "warning"))
 }

@@ -127,7 +127,7 @@ func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
 }
 
 func rolloutLine(r resource.Rollout) string {
-	line := fmt.Sprintf("%d of %s applied it", r.Applied, counted(r.Desired, "node"))
+	line := fmt.Sprintf("%d of %s applied it", r.Applied, cli.Counted(r.Desired, "node"))
 	if r.Dropped > 0 {
 		line += fmt.Sprintf(", %d let go of it", r.Dropped)
 	}
@@ -138,12 +138,12 @@ func rolloutLine(r resource.Rollout) string {
 }
 
 func writeRollout(w io.Writer, r resource.Rollout) {
-	fmt.Fprintf(w, "Applied:      %d of %s\nDropped:      %s\n", r.Applied, counted(r.Desired, "node"), counted(r.Dropped, "node"))
+	fmt.Fprintf(w, "Applied:      %d of %s\nDropped:      %s\n", r.Applied, cli.Counted(r.Desired, "node"), cli.Counted(r.Dropped, "node"))
 	if r.Waves != nil {
 		writeWaves(w, *r.Waves)
 	}
 	if a := r.Audited; a != nil {
-		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %s that count\n", a.Egress, a.Ingress, counted(a.Nodes, "node"))
+		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %s that count\n", a.Egress, a.Ingress, cli.Counted(a.Nodes, "node"))
 		fmt.Fprintf(w, "              and %d of egress, %d of ingress would have been allowed by no rule\n", a.ByDefault.Egress, a.ByDefault.Ingress)
 	}
 	if r.P50Seconds != nil && r.P99Seconds != nil {
@@ -166,7 +166,7 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 func writeWaves(w io.Writer, x resource.Waves) {
 	fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(x))
 	if x.Reached != nil {
-		fmt.Fprintf(w, "Waves:        %s, %d applied it, %d refused it\n", counted(x.Reached.Nodes, "node"), x.Reached.Applied, x.Reached.Refused)
+		fmt.Fprintf(w, "Waves:        %s, %d applied it, %d refused it\n", cli.Counted(x.Reached.Nodes, "node"), x.Reached.Applied, x.Reached.Refused)
 	}
 	if x.WaitsFor != "" {
 		fmt.Fprintf(w, "Waits:        %s\n", x.WaitsFor)

@@ -169,7 +169,7 @@ func (a releaseCommands) tellReleased(result resource.BatchResult, dry bool) err
 		fmt.Fprintf(a.stderr, "node/%s: %s (%s)\n", r.ID, r.Detail, r.Code)
 	}
 	return a.print(result, func(w io.Writer) {
-		fmt.Fprintf(w, "%s released, %d unchanged, %d refused%s\n", counted(result.Applied, "node"), result.Unchanged, len(result.Rejected), dryNote(dry))
+		fmt.Fprintf(w, "%s released, %d unchanged, %d refused%s\n", cli.Counted(result.Applied, "node"), result.Unchanged, len(result.Rejected), dryNote(dry))
 	})
 }
 

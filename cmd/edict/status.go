@@ -89,11 +89,11 @@ func writeStatus(w io.Writer, s resource.Status) {
 		fmt.Fprintf(w, "Origin:      %s\n", originText(s.Log))
 	}
 	fmt.Fprintf(w, "Growth:      %s\n", growthText(s.Log))
-	fmt.Fprintf(w, "State:       %s, %s of %s\n", counted(s.Policies, "policy"), counted(s.Nodes, "node"), counted(s.Identities, "label set"))
+	fmt.Fprintf(w, "State:       %s, %s of %s\n", cli.Counted(s.Policies, "policy"), cli.Counted(s.Nodes, "node"), cli.Counted(s.Identities, "label set"))
 	if c := s.Convergence; c != nil {
 		fmt.Fprintf(w, "Nodes:       %s\n", convergenceText(*c))
 	}
-	fmt.Fprintf(w, "Rejected:    %s\n", counted(s.Rejected, "event"))
+	fmt.Fprintf(w, "Rejected:    %s\n", cli.Counted(s.Rejected, "event"))
 	fmt.Fprintf(w, "Durability:  %s\n", s.Durability)
 	fmt.Fprintf(w, "Projects:    %s\n", sharesText(s.Shares))
 	if s.Digest != "" {

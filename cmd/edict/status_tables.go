@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/relay"
 )
 
@@ -15,7 +16,7 @@ func pastText(p resource.Past) string {
 	if p.From > 0 {
 		text = fmt.Sprintf("back to event %d", p.From+1)
 	}
-	text += fmt.Sprintf(", %s, %s", counted(p.Records, "record"), sizeText(uint64(p.Bytes)))
+	text += fmt.Sprintf(", %s, %s", cli.Counted(p.Records, "record"), sizeText(uint64(p.Bytes)))
 	if p.Dropped > 0 {
 		text += fmt.Sprintf(", %d dropped for want of room", p.Dropped)
 	}
@@ -32,9 +33,9 @@ func publishedText(head uint64, all []resource.Partition) string {
 			most = max(most, head-p.UpTo)
 		}
 	}
-	text := counted(most, "event") + " behind"
+	text := cli.Counted(most, "event") + " behind"
 	if idle > 0 {
-		text += fmt.Sprintf(", %s that nobody publishes", counted(idle, "partition"))
+		text += fmt.Sprintf(", %s that nobody publishes", cli.Counted(idle, "partition"))
 	}
 	return text
 }

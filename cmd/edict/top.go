@@ -87,7 +87,7 @@ func topWorkers(s, last resource.Status, ago time.Duration) []busyWorker {
 }
 
 func writeTopWorkers(w io.Writer, s resource.Status, all []busyWorker) {
-	fmt.Fprintf(w, "Log:   head %d, %s, %s\n", s.Head, counted(s.Policies, "policy"), counted(s.Nodes, "node"))
+	fmt.Fprintf(w, "Log:   head %d, %s, %s\n", s.Head, cli.Counted(s.Policies, "policy"), cli.Counted(s.Nodes, "node"))
 	if c := s.Convergence; c != nil {
 		fmt.Fprintf(w, "Nodes: %s\n", standingText(*c))
 	}

@@ -158,5 +158,5 @@ func (q waitingFor) ofNode(ctx context.Context, id string) (string, error) {
 	if applied == len(d.Policies) && d.Refused == nil {
 		return waitApplied, nil
 	}
-	return fmt.Sprintf("%d of %s applied", applied, counted(len(d.Policies), "policy")), nil
+	return fmt.Sprintf("%d of %s applied", applied, cli.Counted(len(d.Policies), "policy")), nil
 }

@@ -129,8 +129,8 @@ func readiness(ctx context.Context, c *client.Client) []resource.Check {
 }
 
 func writeWorker(w io.Writer, d workerDescription, checks []resource.Check) {
-	fmt.Fprintf(w, "Worker:      %s\nHTTP:        %s\nStarted:     %s\nApplied:     %d, %s behind\n", d.Name, dash(d.HTTP), stamp(d.Started), d.Applied, counted(d.Lag, "event"))
-	fmt.Fprintf(w, "Publishes:   %s\n", counted(len(d.Partitions), "partition"))
+	fmt.Fprintf(w, "Worker:      %s\nHTTP:        %s\nStarted:     %s\nApplied:     %d, %s behind\n", d.Name, dash(d.HTTP), stamp(d.Started), d.Applied, cli.Counted(d.Lag, "event"))
+	fmt.Fprintf(w, "Publishes:   %s\n", cli.Counted(len(d.Partitions), "partition"))
 	if len(checks) > 0 {
 		rows := make([][]string, len(checks))
 		for i, c := range checks {

@@ -104,13 +104,7 @@ func (q *quota) judge(c *call, r *projector.Rehearsal, e policy.Event) error {
 func (q *quota) over(r *projector.Rehearsal, e policy.Event) (over *streams.Rejection, ready time.Duration) {
 	now := q.clock()
 	var at time.Time
-	q.model.Read(func(v *projector.View) {
-		if r != nil {
-			over, at = r.Over(v, e, now)
-			return
-		}
-		over, at = projector.QuotasOf(v).Over(e, now)
-	})
+	q.model.Read(func(v *projector.View) { over, at = r.Over(v, e, now) })
 	return over, at.Sub(now)
 }
 

@@ -167,15 +167,17 @@ func (c *Controller) lead(ctx context.Context) error {
 	c.leading.Store(true)
 	c.opt.Metrics.leads(true)
 	c.opt.Log.Info("writing the policies of a cluster", "cluster", c.opt.Cluster, "project", c.opt.Project)
-	defer func() {
-		c.leading.Store(false)
-		c.synced.Store(false)
-		c.opt.Metrics.leads(false)
-	}()
 	g, ctx := errgroup.WithContext(ctx)
 	view := newView(c.opt)
 	nodes := newNodeWriter(c.opt, view)
 	policies := newPolicyWriter(c.opt, view)
+	defer func() {
+		nodes.room.stop()
+		policies.room.stop()
+		c.leading.Store(false)
+		c.synced.Store(false)
+		c.opt.Metrics.leads(false)
+	}()
 	g.Go(func() error { return view.run(ctx) })
 	g.Go(func() error {
 		if !view.wait(ctx) {

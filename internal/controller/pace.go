@@ -45,8 +45,9 @@ type later struct {
 	after   time.Duration
 	changed func(key string)
 
-	mu   sync.Mutex
-	keys map[string]bool // nil: nothing waits
+	mu    sync.Mutex
+	keys  map[string]bool // nil: nothing waits
+	timer *time.Timer     // of those that wait last
 }
 
 func (l *later) note(key string) {
@@ -54,7 +55,7 @@ func (l *later) note(key string) {
 	defer l.mu.Unlock()
 	if l.keys == nil {
 		l.keys = map[string]bool{}
-		time.AfterFunc(l.after, l.now)
+		l.timer = time.AfterFunc(l.after, l.now)
 	}
 	l.keys[key] = true
 }
@@ -66,5 +67,14 @@ func (l *later) now() {
 	l.mu.Unlock()
 	for key := range keys {
 		l.changed(key)
+	}
+}
+
+// stop lets go of what waits. Nothing is noted any more.
+func (l *later) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
 	}
 }

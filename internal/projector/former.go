@@ -122,14 +122,16 @@ func (l *loader) formers(added func()) error {
 
 // readFormers reads those that a brief store has in Pebble alone, with the lock held: few
 // of its readers ask for them, and beside the nodes they are most of what there is to load.
+// Once it failed it fails again: what it read is a part of them.
 func (l *loader) readFormers() error {
 	k := &l.state.kept
 	k.unread = nil
 	err := l.formers(func() { k.trim(l.cursor.time, l.opt.Past, l.opt.PastBytes, func(keptRecord) {}) })
 	if err != nil {
-		return fmt.Errorf("read the labels that nodes had from store %s: %w", l.dir, err)
+		err = fmt.Errorf("read the labels that nodes had from store %s: %w", l.dir, err)
+		k.unread = func() error { return err }
 	}
-	return nil
+	return err
 }
 
 // wholePast sees to it that the kept past is in memory.

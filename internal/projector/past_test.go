@@ -438,3 +438,22 @@ func keptRecords(p *Projector) (out []keptRecord) {
 	}
 	return out
 }
+
+// TestAPastThatCannotBeReadIsNotTakenForWhole: a brief store that has read a part of the
+// labels that nodes had does not answer from that part.
+func TestAPastThatCannotBeReadIsNotTakenForWhole(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.openPast(t, 0, 0)
+	require.NoError(t, p.Apply([]streams.Message{j.add(update(t, 1, 1, "a", "role", "x")), j.add(update(t, 2, 1, "a", "role", "y"))}))
+	require.NoError(t, p.db.Set(appendU64([]byte{keyFormer}, 3), []byte{1}, pebble.NoSync))
+	require.NoError(t, p.Close())
+	opt := p.opt
+	opt.Brief = true
+	p, err := Open("store", opt)
+	require.NoError(t, err)
+	defer p.Close()
+	for range 2 {
+		_, err := p.Past("a", 0, nil)
+		require.ErrorIs(t, err, errRecord)
+	}
+}

@@ -74,7 +74,9 @@ func (r *Rehearsal) Next(v *View, e policy.Event, size int, at time.Time) Verdic
 	return made
 }
 
-// Over is [Quotas.Over] after the events so far.
+// Over is the rejection of an event that the fold would apply, if its project had room
+// for it and were not archived, and when its rates let another pass; nil: it has. It comes
+// after the events so far; of a nil Rehearsal there are none.
 func (r *Rehearsal) Over(v *View, e policy.Event, at time.Time) (over *streams.Rejection, ready time.Time) {
 	j := judge{state: v.m.state, store: v.m.db, time: at.UnixNano(), rehearsed: r}
 	return j.over(e)

@@ -51,13 +51,6 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 	return out
 }
 
-// Over is the rejection of an event that the fold would apply, if its project had room
-// for it and were not archived, and when its rates let another pass; nil: it has.
-func (q Quotas) Over(e policy.Event, at time.Time) (over *streams.Rejection, ready time.Time) {
-	j := judge{state: q.v.m.state, store: q.v.m.db, time: at.UnixNano()}
-	return j.over(e)
-}
-
 func (j *judge) over(e policy.Event) (over *streams.Rejection, ready time.Time) {
 	q := j.quotaOf(e.Scope())
 	if _, archived := j.archived[e.Scope()]; !archived && q == nil {

@@ -13,7 +13,7 @@ dir=${CAMPAIGN:-bin/campaign}
 pieces=${PIECES:-*}
 mkdir -p "$dir"
 if [ -n "${SEED:-}" ] && [ "$(cat "$dir/seed" 2>/dev/null)" != "$SEED" ]; then
-	rm -f "$dir"/*.log "$dir"/*.passed
+	rm -f "$dir"/*.log "$dir"/*.passed "$dir"/left-out
 	echo "$SEED" > "$dir/seed"
 fi
 [ -s "$dir/seed" ] || date +%s > "$dir/seed"
@@ -79,9 +79,9 @@ repeat workers 2
 repeat cluster 5
 repeat power 5
 repeat packets 4
-piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -crash.seed "$seed" -timeout 30m
+piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
 piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs' -trouble.long -crash.seed "$seed" -timeout 60m
-piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -timeout 60m
+piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -crash.seed "$seed" -timeout 60m
 piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
 piece fleet "$GO" test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long -timeout 30m
 piece tables "$GO" test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first "$seed" -timeout 30m
