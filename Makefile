@@ -20,9 +20,9 @@ build: ## the binaries, in bin/
 demo: build ## the main job, narrated: under a minute, exit 0; KEEP=1 leaves the plane serving
 	bin/edict demo $(if $(KEEP),--keep)
 
-# The table of speed and size, each figure beside its floor: five minutes or so on a quiet machine. BENCH takes its
+# The table of speed and size, each figure beside its floor, on a quiet machine: one of its measures, loud, takes six minutes alone. BENCH takes its
 # flags: make bench BENCH="-only fold -json bench.json".
-bench: ## speed and size, each figure beside its floor: about five minutes on a quiet machine
+bench: ## speed and size, each figure beside its floor, on a quiet machine; BENCH=-quick is a tenth of the work
 	$(GO) run ./test/bench $(BENCH)
 
 # What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
