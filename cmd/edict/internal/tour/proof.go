@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
@@ -93,8 +92,13 @@ func (t *tour) replay(ctx context.Context) error {
 	return nil
 }
 
+// stateFingerprint is that of a state's policy block. The rules are not looked at: they are most of a state.
 func stateFingerprint(body []byte) (string, error) {
-	var s resource.NodeState
+	var s struct {
+		Policy *struct {
+			Fingerprint string `json:"fingerprint"`
+		} `json:"policy"`
+	}
 	if err := json.Unmarshal(body, &s); err != nil || s.Policy == nil {
 		return "", err
 	}

@@ -35,7 +35,7 @@ type Options struct {
 
 // Bounds of Options.Nodes: below, some step would have nobody to show.
 const (
-	LeastNodes = 200
+	LeastNodes = 100
 	MostNodes  = demodata.Nodes
 )
 
