@@ -37,7 +37,8 @@ var struck = sync.OnceValues(func() (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	return build(dir, "-tags", "faults")
+	bin = filepath.Join(dir, "edict")
+	return bin, build("./cmd/edict", bin, "-tags", "faults")
 })
 
 // death is how one life of a process is to end.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/oracle"
 )
 
@@ -92,15 +91,8 @@ func (s *story) rows(node string) map[string]string {
 // knows nothing of ours, follow a node over changes of every kind, and over a
 // plane that is killed.
 func TestTheExampleFollowsAPlane(t *testing.T) {
-	root, err := gen.ModuleRoot()
-	require.NoError(t, err)
-	const program = "./docs/examples/follower"
-	require.NoError(t, gen.Sources(program))
 	bin := filepath.Join(t.TempDir(), "follower")
-	cmd := exec.Command("go", "build", "-o", bin, program)
-	cmd.Dir = root
-	text, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	require.NoError(t, build("./docs/examples/follower", bin))
 
 	p := serve(t)
 	s := &story{process: p, policies: map[string]head{}}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/policy"
@@ -189,15 +188,8 @@ func (p *process) artifacts(node string) (docs []string) {
 // buildRetectl builds the author's command line into dir.
 func buildRetectl(t *testing.T, dir string) (bin string) {
 	t.Helper()
-	root, err := gen.ModuleRoot()
-	require.NoError(t, err)
-	const program = "./cmd/retectl"
-	require.NoError(t, gen.Sources(program))
 	bin = filepath.Join(dir, "retectl")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, program)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, build("./cmd/retectl", bin))
 	return bin
 }
 
