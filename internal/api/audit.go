@@ -20,6 +20,8 @@ type auditHandlers struct {
 	}
 	trail func(ctx context.Context, after uint64, limit int) ([]Trailed, error)
 	seqAt func(ctx context.Context, at time.Time) (uint64, error)
+
+	looked int // events that one answer looks through
 }
 
 // auditModel says what became of events, and how policies are called.

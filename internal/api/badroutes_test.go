@@ -251,10 +251,10 @@ func (g good) badParams() []badInput {
 	}))
 }
 
-func (g good) badMethods(taken map[string][]string) []badInput {
+func (g good) badMethods(taken []string) []badInput {
 	var table []badInput
 	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
-		if slices.Contains(taken[g.route.Pattern], m) {
+		if slices.Contains(taken, m) {
 			continue
 		}
 		row := g.spoilt("method "+m, 405, "method_not_allowed", func(*good) {})
@@ -277,7 +277,7 @@ func (g good) badBodies(t *testing.T) []badInput {
 			g.body, g.header = d.body, append(g.header, d.header...)
 		}))
 	}
-	for cut := 1; cut < len(g.body); cut += 7 {
+	for cut := 1; cut < len(g.body); cut += 29 {
 		table = append(table, g.spoilt(fmt.Sprintf("the first %d bytes", cut), 400, "malformed_json", func(g *good) { g.body = g.body[:cut] }))
 	}
 	var doc any
@@ -396,7 +396,10 @@ func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
 	for _, g := range all {
 		table = append(table, g.badPaths()...)
 		table = append(table, g.badParams()...)
-		table = append(table, g.badMethods(taken)...)
+		if methods, first := taken[g.route.Pattern]; first {
+			table = append(table, g.badMethods(methods)...)
+			delete(taken, g.route.Pattern)
+		}
 		table = append(table, g.badBodies(t)...)
 	}
 	t.Logf("%d bad requests", len(table))

@@ -33,6 +33,8 @@ type decisionHandlers struct {
 
 	registry *admission.Registry
 	event    func(ctx context.Context, seq uint64) (streams.Message, error) // of the log; nil: nobody reads it
+
+	looked, pageBytes int // of a page, at most
 }
 
 const cursorDecisions = "d"
@@ -41,8 +43,8 @@ const cursorDecisions = "d"
 // many for one page: a filter that lets hardly anything pass must not read a gigabyte.
 const (
 	decisionsAtOnce = 500
-	decisionsAPage  = 10_000
-	// As JSON, in the log. A page has one decision more than that at most.
+	decisionsAPage  = 10_000 // unless Deps say otherwise
+	// Likewise, as JSON, in the log. A page has one decision more than that at most.
 	decisionsPageBytes = 8 << 20
 )
 
@@ -104,8 +106,8 @@ func (h *decisionHandlers) list(c *call) error {
 // is above next was looked at.
 func (h *decisionHandlers) newest(c *call, w wanted, first, below uint64, limit int) (items []resource.Decision, next uint64, err error) {
 	items, next = []resource.Decision{}, below
-	left := room{limit, decisionsPageBytes}
-	for read := 0; next > first && left.decisions > 0 && left.bytes > 0 && read < decisionsAPage; read += decisionsAtOnce {
+	left := room{limit, h.pageBytes}
+	for read := 0; next > first && left.decisions > 0 && left.bytes > 0 && read < h.looked; read += decisionsAtOnce {
 		p, err := h.piece(c, w, max(first, next-min(next, decisionsAtOnce)), next-1, left)
 		if err != nil {
 			return nil, 0, err

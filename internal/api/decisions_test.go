@@ -216,13 +216,13 @@ func TestADecisionNamesThePoliciesThatItsReaderMaySee(t *testing.T) {
 }
 
 func TestManyDecisionsAreReadInPieces(t *testing.T) {
-	log := decisionsOf(t, 12_000)
+	log := decisionsOf(t, 1200)
 	log.add(t, resource.Decision{Outcome: "timeout"})
-	for range 11_000 {
+	for range 1100 {
 		log.add(t, resource.Decision{Outcome: "approved"})
 	}
-	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
-	require.Equal(t, []uint64{12_001}, p.decisionSeqs("outcome=timeout"))
+	p := newPlane(t, func(d *api.Deps) { d.Decisions, d.Looked = log, 1000 })
+	require.Equal(t, []uint64{1201}, p.decisionSeqs("outcome=timeout"))
 	page := into[resource.Page[resource.Decision]](t, p.do("GET", decisions+"?outcome=timeout", ""))
 	require.Empty(t, page.Items, "the first page has read as much as a page may")
 	require.NotNil(t, page.NextCursor)
@@ -233,11 +233,11 @@ func TestAPageOfLargeDecisionsIsBounded(t *testing.T) {
 	var want []uint64
 	for seq := uint64(12); seq > 0; seq-- {
 		want = append(want, seq)
-		log.add(t, resource.Decision{Outcome: "rejected", Reason: strings.Repeat("x", 1<<20)})
+		log.add(t, resource.Decision{Outcome: "rejected", Reason: strings.Repeat("x", 1<<13)})
 	}
-	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
+	p := newPlane(t, func(d *api.Deps) { d.Decisions, d.DecisionBytes = log, 8<<13 })
 	first := p.do("GET", decisions+"?limit=30", "")
-	require.Less(t, len(first.body), 10<<20)
+	require.Less(t, len(first.body), 10<<13)
 	page := into[resource.Page[resource.Decision]](t, first)
 	require.NotNil(t, page.NextCursor)
 	var got []uint64

@@ -136,6 +136,10 @@ type LimitDeps struct {
 	// Patience of a write for its verdict (0: 10 s), of a node's read for the log's
 	// head (0: 2 s), and of a rollout for tables that nobody has asked for yet (0: 2 s).
 	WritePatience, ReadPatience, TablePatience time.Duration
+	// Looked is how many decisions (0: 10,000), or events of the audit (0: 20,000), one
+	// answer looks through for those that are asked for. DecisionBytes of decisions, as the
+	// log has them, fill a page (0: 8 MiB).
+	Looked, DecisionBytes int
 }
 
 // ObserveDeps take what operators observe.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +82,7 @@ func (l *memLog) Publish(_ context.Context, a streams.Append) (uint64, bool, err
 func (l *memLog) PublishAll(_ context.Context, as []streams.Append) ([]uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer l.foldAtOnce()()
 	var seqs []uint64
 	for _, a := range as {
 		seq, _, err := l.append(a)
@@ -148,14 +150,21 @@ func (l *memLog) Junk(subject, body string) { l.JunkAt(time.Time{}, subject, bod
 func (l *memLog) JunkAt(at time.Time, subject, body string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	hold := l.hold
-	l.hold = true
+	defer l.foldAtOnce()()
 	l.store(subject, []byte(body))
 	if !at.IsZero() {
 		l.held[len(l.held)-1].Time = at
 	}
-	if l.hold = hold; !hold {
-		l.release()
+}
+
+// foldAtOnce has what is stored until the end be folded in one batch.
+func (l *memLog) foldAtOnce() (end func()) {
+	hold := l.hold
+	l.hold = true
+	return func() {
+		if l.hold = hold; !hold {
+			l.release()
+		}
 	}
 }
 
@@ -291,7 +300,7 @@ type plane struct {
 
 func openFold(t testing.TB, opt projector.Options) *projector.Projector {
 	t.Helper()
-	p, err := projector.Open(t.TempDir(), opt)
+	p, err := projector.Open("fold", opt.On(vfs.NewMem()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

@@ -59,7 +59,7 @@ func TestAnAgentsClockMustNotBeFarOff(t *testing.T) {
 func TestWhatAgentsSendIsTakenWithinLimits(t *testing.T) {
 	p := newPlane(t)
 	p.put("n1", `{}`)
-	spaces := gzipped(strings.Repeat(" ", 10<<20))
+	spaces := inflating(strings.Repeat(" ", 1<<18), 40)
 	array := `[` + strings.Repeat(`{"name":"cpu","value":1.5},`, 100) + `{}]`
 	for _, row := range []struct {
 		method, path, body string

@@ -313,7 +313,7 @@ func FuzzCursor(f *testing.F) {
 // not 64 MiB of work, and a fleet whose lines are alike fits.
 func TestABatchInflatesInProportion(t *testing.T) {
 	p := newPlane(t)
-	newlines := gzipped(strings.Repeat("\n", 16<<20))
+	newlines := inflating(strings.Repeat(strings.Repeat(" ", 1<<15)+"\n", 8), 64)
 	require.Less(t, len(newlines), 32<<10)
 	a := p.do("POST", nodes+":batch", newlines, "Content-Type: application/x-ndjson", "Content-Encoding: gzip")
 	p.want(http.StatusRequestEntityTooLarge, "body_too_large", a)

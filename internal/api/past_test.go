@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
@@ -50,7 +51,7 @@ func historyOf(t testing.TB, log snapshot.Log, opt projector.Options, begins uin
 				return snapshot.Beginning{}, &streams.CompactedError{Seq: seq, Origin: begins}
 			}
 			return snapshot.Beginning{Begin: func(_ context.Context, dir string, _ uint64) (*snapshot.Replayed, error) {
-				return snapshot.Begin(log, dir, opt)
+				return snapshot.Begin(log, dir, opt.On(vfs.NewMem()))
 			}}, nil
 		},
 	})

@@ -60,7 +60,7 @@ type operation struct {
 
 	method, pattern string
 	pointer         string // to the operation
-	path            *regexp.Regexp
+	segments        []string // of pattern
 }
 
 type parameter struct {
@@ -117,7 +117,7 @@ func New(doc []byte) (*Contract, error) {
 				return nil, fmt.Errorf("%s %s: %w", op.method, pattern, err)
 			}
 			op.pointer = pointer("paths", pattern, method)
-			op.path = pathOf(pattern)
+			op.segments = strings.Split(pattern, "/")
 			c.resolve(op)
 			c.operations = append(c.operations, op)
 		}
@@ -126,11 +126,15 @@ func New(doc []byte) (*Contract, error) {
 	return c, nil
 }
 
-var wildcard = regexp.MustCompile(`\\\{\w+\\\}`)
-
-// pathOf matches the escaped paths of a template.
-func pathOf(pattern string) *regexp.Regexp {
-	return regexp.MustCompile("^" + wildcard.ReplaceAllString(regexp.QuoteMeta(pattern), "[^/]+") + "$")
+// serves reports whether an escaped path, in its segments, is of the operation's template. A
+// wildcard is a whole segment, and stands for any but an empty one.
+func (op *operation) serves(path []string) bool {
+	return slices.EqualFunc(op.segments, path, func(s, got string) bool {
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
+			return got != ""
+		}
+		return s == got
+	})
 }
 
 // newCompiler knows the formats of the document, and holds values to them.
@@ -177,12 +181,12 @@ func (c *Contract) find(r *http.Request) (op *operation, known bool) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	path := r.URL.EscapedPath()
-	if slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return strings.EqualFold(s, "%2F") }) {
+	path := strings.Split(r.URL.EscapedPath(), "/")
+	if slices.ContainsFunc(path, func(s string) bool { return strings.EqualFold(s, "%2F") }) {
 		return nil, false // a lone slash is no value: routers take it for the end of a path
 	}
 	for _, o := range c.operations {
-		if o.path.MatchString(path) {
+		if o.serves(path) {
 			known = true
 			if o.method == method {
 				return o, true
