@@ -24,7 +24,7 @@ import (
 var (
 	crashes    = flag.Int("crash.seeds", gen.Worlds(20), "seeds of crashes in memory")
 	crashFirst = flag.Uint64("crash.first", 1, "the first of them")
-	failEvery  = flag.Int("fail.every", 41, "of the writes of a small run, every which one is to fail")
+	failEvery  = flag.Int("fail.every", gen.Every(41), "of the writes of a small run, every which one is to fail")
 )
 
 // chronicle is a log and what its fold holds after each event.
@@ -225,12 +225,12 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 // TestAStoreOpensAfterAPowerFailureInItsFirstMoments lets the power fail at
 // each write of a start, where directory entries reach the disk in any order.
 func TestAStoreOpensAfterAPowerFailureInItsFirstMoments(t *testing.T) {
-	for k := int64(1); k <= 30; k++ {
+	for k := 1; k <= 30; k += gen.Every(1) {
 		for draw := range uint64(2) {
 			fs := vfs.NewCrashableMem()
 			require.NoError(t, disk{fs}.open(t).Close())
 			s := &striker{mem: fs, cfg: vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(draw, 10))}}
-			s.at.Store(k)
+			s.at.Store(int64(k))
 			require.NoError(t, disk{errorfs.Wrap(fs, errorfs.InjectorFunc(s.strike))}.open(t).Close())
 			if s.left.Load() == nil {
 				return // a start has fewer writes

@@ -65,12 +65,12 @@ func TestAProjectorGoesOnWhereItStopped(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 
-	last := register(t, log, 0, 2500)
+	last := register(t, log, 0, 1200)
 	p, halt := run(t, dir, log)
 	require.NoError(t, p.Wait(ctx, last))
 	halt()
 
-	last = register(t, log, 1000, 3000)
+	last = register(t, log, 500, 1500)
 	p, halt = run(t, dir, log)
 	require.NoError(t, p.Wait(ctx, last))
 	first, err := p.Digest(ctx)

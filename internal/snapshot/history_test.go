@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // past is a History of a log in memory that counts the folds which began at no mark.
@@ -45,7 +46,7 @@ func past(t *testing.T, log *sliceLog, dir string, set func(*HistoryOptions)) (h
 // what a fold of the log up to there comes to.
 func TestThePastIsTheFoldOfTheLogUpToIt(t *testing.T) {
 	const asked = 20
-	for seed := range uint64(2) {
+	for seed := range uint64(gen.Worlds(2)) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		msgs := drawnHistory(t, r, 40)
 		want := make([]projector.Digest, len(msgs)+1)

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	meaningFlows = flag.Int("meaning.flows", gen.Worlds(20_000), "flows that four answers are compared about")
+	meaningFlows = flag.Int("meaning.flows", max(gen.Worlds(20_000), 5000), "flows that four answers are compared about")
 	meaningSeed  = flag.Uint64("meaning.seed", 1, "first seed of the worlds")
 )
 

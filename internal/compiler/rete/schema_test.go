@@ -46,14 +46,20 @@ func TestThePublishedSchemasAreThoseOfTheTypes(t *testing.T) {
 	}
 }
 
+var compiledSchemas = map[string]*jsonschema.Schema{}
+
 func compiledSchema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
+	if s := compiledSchemas[name]; s != nil {
+		return s
+	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rete.Schemas()[name]))
 	require.NoError(t, err)
 	c := jsonschema.NewCompiler()
 	require.NoError(t, c.AddResource(name, doc))
 	s, err := c.Compile(name)
 	require.NoError(t, err)
+	compiledSchemas[name] = s
 	return s
 }
 

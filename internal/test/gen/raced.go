@@ -1,11 +1,11 @@
 package gen
 
 // share is what part of its worlds a test tries under the race detector.
-const share = 4
+const share = 8
 
-// Worlds is how many of n worlds a test tries: all, and under the race detector a fourth,
-// rounded up. The detector makes a world ten times as slow and looks at memory, not at
-// answers; make test runs tests that use Worlds or [Every] without it too.
+// Worlds is how many of n worlds a test tries: all, and under the race detector an
+// eighth, rounded up. The detector makes a world ten times as slow and looks at memory, not
+// at answers; make test runs tests that use Worlds or [Every], or rapid, without it too.
 func Worlds(n int) int {
 	if raced {
 		return (n + share - 1) / share
@@ -14,7 +14,7 @@ func Worlds(n int) int {
 }
 
 // Every is for a test that tries every n-th of what it could, and under the race detector
-// a fourth of that.
+// an eighth of that.
 func Every(n int) int {
 	if raced {
 		return n * share
