@@ -59,7 +59,7 @@ type operation struct {
 	problems    map[string][]string // codes by status; common ones are not there
 
 	method, pattern string
-	pointer         string // to the operation
+	pointer         string   // to the operation
 	segments        []string // of pattern
 }
 
