@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -220,7 +221,7 @@ func TestOneTraceGoesFromTheCommandToWhatNodesApply(t *testing.T) {
 
 	p.apply(t, "second")
 	publish := p.last(t, "publish policy_revision_created", p.last(t, "edict policy apply", nil).GetTraceId())
-	require.Equal(t, []string{"publish policy_revision_created", "POST /v1/projects/{project}/policies", "POST", "edict policy apply"}, p.up(publish))
+	require.Equal(t, []string{"publish policy_revision_created", "POST /v1/projects/{project}/policies", "POST", "edict policy apply"}, p.up(t, publish))
 	p.goesOn(t, publish.GetTraceId(), publish.GetSpanId())
 
 	trace, span := strings.Repeat("ab", 16), strings.Repeat("cd", 8)
@@ -264,20 +265,23 @@ func (p *tracedPlane) last(t *testing.T, name string, trace []byte) (last *trace
 	return last
 }
 
-// up is the names of a span and of all above it.
-func (p *tracedPlane) up(s *tracepb.Span) (names []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for at := s; at != nil; {
-		names = append(names, at.GetName())
-		above := at.GetParentSpanId()
-		at = nil
-		for _, x := range p.spans {
-			if bytes.Equal(x.GetSpanId(), above) && bytes.Equal(x.GetTraceId(), s.GetTraceId()) {
-				at = x
+// up is the names of a span and of all above it, and waits for these: the plane and the command send theirs each in its
+// own time.
+func (p *tracedPlane) up(t *testing.T, s *tracepb.Span) (names []string) {
+	t.Helper()
+	p.until(t, func(spans []*tracepb.Span) bool {
+		names = []string{s.GetName()}
+		for above := s.GetParentSpanId(); len(above) > 0; {
+			i := slices.IndexFunc(spans, func(x *tracepb.Span) bool {
+				return bytes.Equal(x.GetSpanId(), above) && bytes.Equal(x.GetTraceId(), s.GetTraceId())
+			})
+			if i < 0 {
+				return false
 			}
+			names, above = append(names, spans[i].GetName()), spans[i].GetParentSpanId()
 		}
-	}
+		return true
+	})
 	return names
 }
 

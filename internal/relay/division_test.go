@@ -78,7 +78,7 @@ func TestFewPartitionsMoveWhenAWorkerGoes(t *testing.T) {
 	const partitions = 64
 	for n := 2; n <= 8; n++ {
 		moved, stayed := 0, 0
-		for seed := range 200 {
+		for seed := range 40 {
 			workers := make([]Worker, n)
 			for i := range workers {
 				workers[i] = Worker{ID: fmt.Sprintf("%d-%d", seed, i), Owner: fmt.Sprint(i), Shares: true}

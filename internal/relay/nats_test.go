@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -375,7 +376,7 @@ func TestEachNodesMessagesRiseAndNameTheOneBefore(t *testing.T) {
 	p := newPlane(t)
 	e := p.listen("edict.node.>")
 	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Share: all()}})
-	const nodes, rounds = 300, 5
+	const nodes, rounds = 60, 5
 	for i := range nodes {
 		p.node(fmt.Sprintf("n%d", i), fmt.Sprintf("role=r%d", i%2))
 	}
@@ -426,7 +427,7 @@ func TestTwoPublishersOfAPartitionStoreEachMessageOnce(t *testing.T) {
 	b.at(seq)
 	require.Eventually(t, func() bool {
 		n, _, err := streams.CreateNodeStream(p.within(), p.conn)
-		return err == nil && n.Messages == nodes && n.Last >= 4*nodes
+		return err == nil && n.Messages == uint64(nodes) && n.Last >= 4*nodes
 	}, soon, time.Millisecond)
 	n, _, err := streams.CreateNodeStream(p.within(), p.conn)
 	require.NoError(t, err)
@@ -670,9 +671,10 @@ func TestAStreamMissesNothingOfAServerThatComesBack(t *testing.T) {
 // nobody: what is published goes no faster.
 func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	t.Parallel()
+	cores := runtime.GOMAXPROCS(0) // each publishes, and may be a thousand messages ahead
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: 2500,
+		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: 1250 * cores,
 	})
 	require.NoError(t, err)
 	ns.Start()
@@ -682,7 +684,7 @@ func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	p := newPlaneOn(t, at)
 	_, _, err = streams.CreateNodeStream(p.within(), p.conn)
 	require.NoError(t, err)
-	const nodes = 4000
+	nodes := 2000 * cores
 	labels, err := policy.NewLabels(map[string]string{"role": "web"}, "")
 	require.NoError(t, err)
 	events := make([]streams.Append, nodes)
@@ -698,7 +700,7 @@ func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	w.at(p.revise(p.policyID(1), "role=web", 80))
 	require.Eventually(t, func() bool {
 		n, _, err := streams.CreateNodeStream(p.within(), p.conn)
-		return err == nil && n.Messages == nodes
+		return err == nil && n.Messages == uint64(nodes)
 	}, soon, 10*time.Millisecond)
 }
 

@@ -96,7 +96,7 @@ func TestABatchIsStoredWholeWithSequencesThatFollowEachOther(t *testing.T) {
 				assert.Equal(t, "body 1", string(got[2].Body))
 				assert.Equal(t, "n1.p.1", got[2].Get(wire.HeaderEdictID))
 			}
-			second, err := n.PublishBatch(within(t), batchOf(size, first))
+			second, err := n.PublishBatch(within(t), batchOf(min(size, 3), first))
 			require.NoError(t, err)
 			assert.Equal(t, first+uint64(size), second)
 		})
