@@ -90,7 +90,7 @@ func (s *striker) strike(op errorfs.Op) error {
 // kept past included, is what one fold without a crash holds.
 func TestACrashLeavesAPrefixOfTheFold(t *testing.T) {
 	var logs []chronicle
-	for i := range 6 {
+	for i := range min(6, *crashes) {
 		logs = append(logs, chronicleOf(t, uint64(i)+*crashFirst))
 	}
 	struck := 0

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -88,7 +89,7 @@ func TestArchivesJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 	}
 	want, err := one.Digest(t.Context())
 	require.NoError(t, err)
-	for range 5 {
+	for range gen.Worlds(5) {
 		require.Equal(t, want, foldedInPieces(t, j.msgs, func(left int) int { return 1 + r.IntN(min(left, 100)) }))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -124,7 +125,7 @@ func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 	require.Less(t, rejected, 500)
 	want, err := one.Digest(t.Context())
 	require.NoError(t, err)
-	for range 5 {
+	for range gen.Worlds(5) {
 		require.Equal(t, want, foldedInPieces(t, msgs, func(left int) int { return 1 + r.IntN(min(left, 150)) }))
 	}
 }

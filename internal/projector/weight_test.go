@@ -29,7 +29,7 @@ func TestWhatWaitsForALinkIsBoundedInBytes(t *testing.T) {
 	const size = 1 << 20
 	far := streams.Link{Log: fmt.Sprint(born.UnixNano()), Seq: 1 << 40}
 	p := open(t, []streams.Link{far})
-	msgs := heavy(t, 2*heldBytes/size, size, "")
+	msgs := heavy(t, heldBytes/size+4, size, "")
 	a, passed, most := p.newVerifier(), 0, 0
 	for i := range msgs {
 		entries, err := a.take(msgs[i : i+1])
