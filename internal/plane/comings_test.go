@@ -55,7 +55,7 @@ func footprintOf(t *testing.T, ns *server.Server, js jetstream.JetStream) (f foo
 // changes, and go. However many have, NATS holds no more than after the first of them.
 func TestNodesThatComeAndGoLeaveNothingInNATS(t *testing.T) {
 	t.Parallel()
-	const nodes, rounds = 2000, 4
+	const nodes, rounds = 1000, 3
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
 	require.NoError(t, err)
 	ns.Start()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +72,7 @@ func nodes(from, to int) []streams.Append {
 }
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // an eighth of the time of these tests is collecting garbage
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, _ := whole(); dir != "" {
 			os.RemoveAll(dir)

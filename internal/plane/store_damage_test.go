@@ -73,6 +73,7 @@ func TestADamagedReadModelIsMadeAnew(t *testing.T) {
 		"garbled marker":   each("marker.format-version.*", garble),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it waits for a server to start and to end
 			dir := data(t)
 			for range 2 {
 				harm(t, dir)
