@@ -30,8 +30,10 @@ bench: ## speed and size, each figure beside its floor, on a quiet machine; BENC
 STRUCK := $(GO) test -tags faults
 
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
-# rooms, and need a third of the time without; make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-DRIVERS := ./test ./cmd/edict ./internal/plane ./cmd/retectl
+# rooms, or the tools of others, or have one goroutine, in which there is nothing to detect. They need a third of the time without;
+# make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
+DRIVERS := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy \
+	./test/model ./internal/test/gen ./internal/compiler/kubernetes ./internal/compiler/lint ./cmd/edict/internal/document
 export RAPID_CHECKS ?= 30
 
 # The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main

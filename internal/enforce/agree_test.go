@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	policies    = flag.Int("enforce.policies", 120, "random sets of policies that real packets are held against")
+	policies    = flag.Int("enforce.policies", 60, "random sets of policies that real packets are held against")
 	policySeed  = flag.Uint64("enforce.first", 1, "seed of the first; the next have the next ones")
 	probesOfOne = flag.Int("enforce.probes", 40, "packets that each meets")
 )

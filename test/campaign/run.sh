@@ -66,8 +66,9 @@ power() { piece "power.$1" "$GO" test -v ./internal/projector -run 'TestACrashLe
 packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 1000 -enforce.first "$2" -timeout 30m; }
 
 [ "$pieces" = list ] || echo "seed $seed, commit $commit, logs in $dir"
-# The packages that make test runs without the race detector, since most of their time passes in other processes.
-piece race "$GO" test -race ./test ./cmd/edict ./internal/plane ./cmd/retectl -timeout 60m
+# The packages that make test runs without the race detector: most of their time passes in other processes, or in one goroutine.
+piece race "$GO" test -race ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy \
+	./test/model ./internal/test/gen ./internal/compiler/kubernetes ./internal/compiler/lint ./cmd/edict/internal/document -timeout 60m
 piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
 piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms -timeout 60m
 piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
