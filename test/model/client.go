@@ -104,7 +104,7 @@ func (w *world) connect(c *client, i int) (bad string) {
 	w.resumes++
 	w.note("%s comes to worker %d (at %d) after %+v", c.name(), i, w.workers[i].cursor, c.last)
 	c.hangUp()
-	c.w, c.keySaid, c.arrived = i, -1, moment{w.h, w.h.head()}
+	c.w, c.keySaid, c.arrived = i, -1, moment{w.h, w.told(w.workers[i])}
 	return w.greet(c)
 }
 
@@ -113,7 +113,7 @@ func (w *world) absent(x *worker, node int) (yes bool, bad string) {
 	if x.state().nodes[node].labels != nobody || !w.knows(x) {
 		return false, ""
 	}
-	if x.cursor < w.h.head() && !off("not-found-head") {
+	if !w.asks(x) || x.cursor < w.told(x) && !off("not-found-head") {
 		return false, ""
 	}
 	if x.h == w.h && w.h.now().nodes[node].labels != nobody {
@@ -291,7 +291,7 @@ func (w *world) apply(c *client, f frame) (bad string) {
 // may reports whether a worker may answer a pull now; if not, the client waits
 // and asks again.
 func (w *world) may(x *worker) bool {
-	return w.knows(x) && (off("pull-fresh") || x.cursor >= w.h.head())
+	return w.knows(x) && (off("pull-fresh") || w.asks(x) && x.cursor >= w.told(x))
 }
 
 // fetch has a client pull its state from any worker that may answer.
@@ -406,7 +406,7 @@ func (w *world) ask(c *client, i int) (bad string) {
 		}
 	}
 	x.unheard = append(x.unheard, question{c.node, c.last})
-	if !w.knows(x) || !off("ask-fresh") && x.cursor < w.h.head() {
+	if !w.knows(x) || !off("ask-fresh") && (!w.asks(x) || x.cursor < w.told(x)) {
 		return "" // behind: asked again
 	}
 	if x.state().nodes[c.node].labels == nobody {

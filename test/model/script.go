@@ -188,6 +188,7 @@ func marked() string {
 	return until(
 		func() string { return w.take(0, 0) },
 		func() string { return w.begins(c) },
+		func() string { return w.overhear(0) },
 		quietly(func() { w.log(event{kind: label, node: 1, labels: 0, address: 2}) }),
 		func() string { return w.publish(0, 0, 1) },
 		quietly(func() { w.renew(0, 0); w.crash(0, true) }),
@@ -203,6 +204,7 @@ func away() string {
 	return until(
 		func() string { return w.take(0, 0) },
 		func() string { return w.begins(c) },
+		func() string { return w.overhear(0) },
 		quietly(func() { w.renew(0, 0); w.log(event{kind: leave}, event{kind: release}); w.crash(0, true) }),
 		func() string { return w.take(1, 0) },
 		quietly(func() { w.log(event{kind: label, labels: 0}) }),

@@ -16,9 +16,10 @@ func partition(node int) int { return node % parts }
 type worker struct {
 	h      *history
 	cursor int
-	synced int // what a crash leaves of cursor
-	from   int // the kept past is complete above it; 0: all of it is there
-	sent   int // the hub has handed on everything up to it
+	synced int    // what a crash leaves of cursor
+	from   int    // the kept past is complete above it; 0: all of it is there
+	sent   int    // the hub has handed on everything up to it
+	stale  moment // the end of the log where it asks, if a leader answers there that was replaced and does not know
 
 	owns    [parts]bool
 	pub     [parts]int    // published up to here
@@ -91,6 +92,28 @@ type place struct {
 // knows reports whether the worker has noticed that the log is not what it was.
 func (w *world) knows(x *worker) bool { return x.h == w.h || off("own-history") }
 
+// told is the end of the log as a worker is told it.
+func (w *world) told(x *worker) int {
+	if x.stale.h == w.h && off("head-followed") {
+		return x.stale.seq
+	}
+	return w.h.head()
+}
+
+// asks reports whether the leader that a worker asks may be believed.
+func (w *world) asks(x *worker) bool { return x.stale.h != w.h || off("head-followed") }
+
+// replaced has the leader that a worker asks be replaced without its knowledge, or learn of it.
+func (w *world) replaced(i int) {
+	x := w.workers[i]
+	if x.stale.h == w.h {
+		x.stale = moment{}
+		return
+	}
+	x.stale = moment{w.h, w.h.head()}
+	w.note("the leader that worker %d asks is replaced at %d", i, w.h.head())
+}
+
 // fold has a worker take some events.
 func (w *world) fold(i, most int) {
 	x := w.workers[i]
@@ -117,6 +140,7 @@ func (w *world) crash(i int, disk bool) {
 	w.note("worker %d starts again", i)
 	w.hangUp(i)
 	x := w.workers[i]
+	w.unheard(x)
 	if !disk {
 		*x = *startWorker(w.h)
 		return
@@ -124,6 +148,18 @@ func (w *world) crash(i int, disk bool) {
 	x.cursor = x.synced
 	x.from = min(x.from, x.synced)
 	x.begin()
+}
+
+// unheard is what becomes of questions that a worker had not taken in when it ended: if the node's
+// owner was that worker and its mark is above what the node lacks, only the next question helps.
+func (w *world) unheard(x *worker) {
+	for _, q := range x.unheard {
+		for _, c := range w.clients {
+			if c.native && c.listening && c.node == q.node {
+				c.asking = true
+			}
+		}
+	}
 }
 
 // hand has the hub of a worker hand on some events to the streams it serves.
@@ -236,7 +272,10 @@ func (w *world) answer(x *worker, node int, n id) (fs []frame, ok bool) {
 	}
 	s := x.state()
 	seq := n.place - x.h.base
-	if seq < 0 || seq > w.h.head() { // as the log gives it, whoever asks
+	if seq > x.cursor && !w.asks(x) {
+		return nil, false
+	}
+	if seq < 0 || seq > w.told(x) {
 		low := id{}
 		if off("pull-low") {
 			low = end(x.cursor)

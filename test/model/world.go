@@ -214,6 +214,7 @@ var deeds = []struct {
 		return ""
 	}},
 	{3, false, func(w *world, _ *client, _, _ int) string { w.recovers(); return "" }},
+	{3, false, func(w *world, _ *client, i, _ int) string { w.replaced(i); return "" }},
 }
 
 // tempers draws how often each deed is done in this world.
@@ -313,7 +314,8 @@ func (w *world) settle() (bad string) {
 	if w.undeclared {
 		w.declare()
 	}
-	for i := range w.workers {
+	for i, x := range w.workers {
+		x.stale = moment{}
 		if w.r.IntN(3) == 0 && !w.calm {
 			w.crash(i, true)
 		}
