@@ -280,7 +280,7 @@ func (p *Plane) newRelay() *relay.Relay {
 	store := p.store
 	opt := relay.Options{
 		Partitions: p.stream.Partitions(), HubBytes: p.opt.HubBytes, Metrics: p.metrics, Log: p.log,
-		Head: p.stream.Head, Confirmed: p.monitor.Confirmed, Tables: snapshot.NewWatch(store, p.tables, p.log),
+		Head: p.stream.Head, Reached: p.stream.Reached, Confirmed: p.monitor.Confirmed, Tables: snapshot.NewWatch(store, p.tables, p.log),
 		Dialect: func(id policy.NodeID) (d policy.Dialect) {
 			store.Read(func(v *projector.View) { d = v.Dialect(id) })
 			return d

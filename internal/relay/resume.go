@@ -35,11 +35,15 @@ func (r *Relay) answer(ctx context.Context, node policy.NodeID, after policy.Eve
 	if err := r.confirmed(); err != nil {
 		return answer{}, err
 	}
-	head, err := r.catchUp(ctx)
+	seq, ours := after.Seq(r.store.Base())
+	if !ours {
+		seq = 0
+	}
+	head, err := r.catchUp(ctx, seq)
 	if err != nil {
 		return answer{}, err
 	}
-	if seq, ours := after.Seq(r.store.Base()); ours && seq > head {
+	if seq > head {
 		r.beyond(node, after, head)
 	}
 	return r.answerAt(ctx, head, node, after, enforces, join)
@@ -121,11 +125,14 @@ func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventI
 }
 
 // catchUp asks the leader for the log's head, and returns once the fold has reached
-// it.
-func (r *Relay) catchUp(ctx context.Context) (head uint64, err error) {
+// it. A client came with a sequence: a head below it is made sure of.
+func (r *Relay) catchUp(ctx context.Context, came uint64) (head uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
-	if head, err = r.opt.Head(ctx); err != nil {
+	if head, err = r.opt.Head(ctx); err == nil && head < came {
+		head, err = r.opt.Reached(ctx, came)
+	}
+	if err != nil {
 		return 0, &NotReadyError{fmt.Sprintf("the log's end is not known: %v", err)}
 	}
 	if r.store.Wait(ctx, head) != nil {

@@ -326,10 +326,12 @@ func (c *Conn) tryCreate(ctx context.Context, cfg jetstream.StreamConfig) (*jets
 func (c *Conn) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	asked, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
-	s, err := c.js.Stream(asked, name)
+	info, err := c.infoOf(asked, name)
 	switch {
 	case err == nil:
-		return s.CachedInfo(), nil
+		return info, nil
+	case errors.Is(err, errNotFollowed):
+		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, err)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("stream %s: %w", name, ErrNotFound)
 	case asked.Err() != nil && ctx.Err() == nil, errors.Is(err, nats.ErrReconnectBufExceeded): // not connected

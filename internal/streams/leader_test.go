@@ -1,0 +1,74 @@
+package streams
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/natscluster"
+)
+
+func TestALeaderIsBelievedThatAMajorityFollows(t *testing.T) {
+	const lately, long, never = 900 * time.Millisecond, 2001 * time.Millisecond, 0
+	for _, c := range []struct {
+		active []time.Duration // of the other replicas
+		want   bool
+	}{
+		{nil, true}, // alone
+		{[]time.Duration{lately, lately}, true},
+		{[]time.Duration{lately, long}, true},
+		{[]time.Duration{lately, never}, true},
+		{[]time.Duration{long, long}, false},
+		{[]time.Duration{never, never}, false},
+		{[]time.Duration{lately}, true},
+		{[]time.Duration{long}, false}, // one of two is no majority
+		{[]time.Duration{lately, lately, long, long}, true},
+		{[]time.Duration{lately, long, long, long}, false},
+	} {
+		info := &jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Leader: "edict-1"}}
+		for _, a := range c.active {
+			info.Cluster.Replicas = append(info.Cluster.Replicas, &jetstream.PeerInfo{Active: a})
+		}
+		require.Equal(t, c.want, followed(info), "%v", c.active)
+		info.Cluster.Leader = ""
+		require.False(t, followed(info), "a server that leads no more, %v", c.active)
+	}
+	require.True(t, followed(&jetstream.StreamInfo{}), "a server without a cluster")
+}
+
+// TestALeaderWithoutFollowersGivesNoHead: it answers all the same, for ten seconds as the
+// leader, and later as a server without one.
+func TestALeaderWithoutFollowersGivesNoHead(t *testing.T) {
+	t.Parallel()
+	servers := natscluster.Start(t, 3)
+	c := connect(t, ConnectOptions{URL: servers.URL(), Replicas: 3})
+	l := openLog(t, c)
+	_, _, err := l.Publish(within(t), Append{Event: node("n1", 1)})
+	require.NoError(t, err)
+	head, err := l.Head(within(t))
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), head)
+	head, err = l.Reached(within(t), 2)
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), head, "after some asking")
+
+	s, err := c.js.Stream(within(t), LogStream)
+	require.NoError(t, err)
+	lead := slices.IndexFunc(servers, func(one *server.Server) bool { return one.Name() == s.CachedInfo().Cluster.Leader })
+	l = openLog(t, connect(t, ConnectOptions{URL: servers[lead].ClientURL(), Replicas: 3}))
+	for i, other := range servers {
+		if i != lead {
+			natscluster.Stop(other)
+		}
+	}
+	require.Eventually(t, func() bool {
+		_, err = l.Head(within(t))
+		return err != nil
+	}, 30*time.Second, 10*time.Millisecond, "it is believed")
+	require.ErrorIs(t, err, errNotFollowed)
+	require.ErrorIs(t, err, ErrNoAnswer)
+}
