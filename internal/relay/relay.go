@@ -29,7 +29,7 @@ type Options struct {
 	HubBytes   int // bytes of edges that wait for the hub, and for the publisher; 0 is 64 MiB
 	// Head is the log's last sequence, as its leader says. nil: the own cursor.
 	Head func(ctx context.Context) (uint64, error)
-	// Reached is Head for a caller who was told of a sequence: before it says that the
+	// Reached is Head for a client that came with a sequence: before it says that the
 	// log does not reach that, it makes sure that who leads the log now says so. nil: Head.
 	Reached func(ctx context.Context, seq uint64) (uint64, error)
 	// Confirmed reports whether the log is known to be the one that was folded; nil:

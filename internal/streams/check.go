@@ -326,7 +326,7 @@ func (c *Conn) tryCreate(ctx context.Context, cfg jetstream.StreamConfig) (*jets
 func (c *Conn) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
 	asked, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
-	info, err := c.infoOf(asked, name)
+	info, err := infoOf(asked, c.js, name)
 	switch {
 	case err == nil:
 		return info, nil

@@ -50,9 +50,9 @@ func followed(info *jetstream.StreamInfo) bool {
 }
 
 // infoOf asks a stream's leader, again until the leader is one that is followed.
-func (c *Conn) infoOf(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+func infoOf(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamInfo, error) {
 	for {
-		s, err := c.js.Stream(ctx, name)
+		s, err := js.Stream(ctx, name)
 		if err != nil {
 			return nil, err
 		}
