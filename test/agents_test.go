@@ -175,14 +175,13 @@ func (h *hand) heard() (by map[string][]received, first, last policy.EventID) {
 	return by, first, last
 }
 
-// differs says how what the agent has in place differs from what the oracle
-// wants, or what it should not have met; "" when all is well.
-func (h *hand) differs(plane *oracle.Plane) string {
+// differs says how what the agent has in place differs from the rules and the block that
+// an oracle wants, or what it should not have met; "" when all is well.
+func (h *hand) differs(want []string, block string) string {
 	h.mu.Lock()
 	faults := strings.Join(h.faults, "; ")
 	h.mu.Unlock()
 	c, done := h.Counters(), h.Applied()
-	want, block := firewallOf(h.t, plane.Rows(h.node)), unrevised(plane.Block(h.node))
 	got := unrevised("null")
 	if done.Policy != nil {
 		got = unrevised(string(done.Policy))
@@ -216,11 +215,17 @@ func unrevised(block string) string {
 	return rest
 }
 
+// wanted are the rules and the block that the node is to have.
+func (h *hand) wanted(plane *oracle.Plane) (words []string, block string) {
+	return firewallOf(h.t, plane.Rows(h.node)), unrevised(plane.Block(h.node))
+}
+
 // settles waits until nothing differs.
 func (h *hand) settles(plane *oracle.Plane) {
 	h.t.Helper()
 	last := ""
-	ok := waitFor(20*time.Second, func() bool { last = h.differs(plane); return last == "" })
+	want, block := h.wanted(plane)
+	ok := waitFor(20*time.Second, func() bool { last = h.differs(want, block); return last == "" })
 	require.True(h.t, ok, last)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,7 @@ func TestMain(m *testing.M) {
 		beServer(as)
 		return
 	}
+	debug.SetGCPercent(400) // a short life, and little to keep
 	http.DefaultClient.Transport = described
 	code := m.Run()
 	for _, fault := range described.Faults() {

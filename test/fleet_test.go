@@ -88,7 +88,7 @@ func (p *process) differsFromOracle(plane *oracle.Plane) error {
 }
 
 // TestAFleetOnRealPolicies loads a cloud provider's published ranges as
-// policies and registers 2,500 nodes, or 10,000, with the commands a user would type.
+// policies and registers 1,000 nodes, or 10,000, with the commands a user would type.
 func TestAFleetOnRealPolicies(t *testing.T) {
 	policies, nodes := fleetInput(t)
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func fleetInput(t *testing.T) ([]gen.Policy, []gen.Node) {
 		policies, err = g.AWSLike(600), nil
 	}
 	require.NoError(t, err)
-	return policies, g.AWSNodes(policies, upTo(2_500, 10_000))
+	return policies, g.AWSNodes(policies, upTo(1_000, 10_000))
 }
 
 // readFacts tells an oracle the facts, with the ids the plane gave them.

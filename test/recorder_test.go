@@ -95,7 +95,7 @@ func (r *recorder) begin() {
 		r.done.Go(func() {
 			for ctx.Err() == nil {
 				_ = native.Listen(ctx, func() string { return r.base(i) }, 200*time.Millisecond) // begun again at once
-				pauseFor(ctx, 5*time.Millisecond)
+				pauseFor(ctx, 20*time.Millisecond)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/edictdev/edict/internal/test/watch"
 )
 
-var serverFaults = flag.Int("server.faults", 3, "how often something happens to a cluster under load: to one of its NATS servers, its disk or a worker")
+var serverFaults = flag.Int("server.faults", 2, "how often something happens to a cluster under load: to one of its NATS servers, its disk or a worker")
 
 // asServer has this binary be a NATS server instead of tests: its arguments.
 const asServer = "EDICT_TEST_NATS_SERVER"
@@ -187,16 +187,16 @@ var ills = []ill{
 		hold()
 		s.start(c.t)
 	}},
+	{"servers cut off", false, func(c *natsCluster, i int, hold func()) {
+		c.isolated(i%len(c.processes), []proxy.Ill{proxy.Blackhole, proxy.Refused}[i%2])
+		hold()
+		c.isolated(i%len(c.processes), proxy.Well)
+	}},
 	{"servers paused", false, func(c *natsCluster, i int, hold func()) {
 		s := c.server(i)
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGSTOP))
 		hold()
 		require.NoError(c.t, s.cmd.Process.Signal(syscall.SIGCONT))
-	}},
-	{"servers cut off", false, func(c *natsCluster, i int, hold func()) {
-		c.isolated(i%len(c.processes), []proxy.Ill{proxy.Blackhole, proxy.Refused}[i%2])
-		hold()
-		c.isolated(i%len(c.processes), proxy.Well)
 	}},
 	{"servers cut off one way", false, func(c *natsCluster, i int, hold func()) {
 		c.oneWay(i%len(c.processes), i%2 == 0)

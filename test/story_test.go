@@ -136,11 +136,14 @@ func (s *story) settled() {
 	}
 }
 
+// waitFor asks at once, then more and more rarely: most questions are one to a plane.
 func waitFor(limit time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	pause := 2 * time.Millisecond
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(pause) {
 		if ok() {
 			return true
 		}
+		pause = min(pause*3/2, 30*time.Millisecond)
 	}
 	return ok()
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -122,8 +124,8 @@ func TestAWorkerIsKilledInTheMiddleOfARound(t *testing.T) {
 	c := twoWorkers(t)
 	c.workers[0].divided(2)
 	x := inTrouble(t, c.url, c.workers, 4)
-	c.workers[0].labelMany("c", upTo(300, 1000), `{"host":"h"}`) // so that a round takes a while
-	for i := range upTo(4, 30) {
+	c.workers[0].labelMany("c", upTo(150, 1000), `{"host":"h"}`) // so that a round takes a while
+	for i := range upTo(2, 30) {
 		dies, stays := i%2, 1-i%2
 		x.moves(stays)
 		x.goesOn(20)
@@ -194,7 +196,7 @@ func TestAHubThatCannotKeepUp(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "--hub-bytes", "16KiB")
 	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 4)
-	n := upTo(40, 1000)
+	n := upTo(16, 1000)
 	p.labelMany("n", n, `{"n":"h1"}`)
 	for i := range n {
 		p.opened(fmt.Sprintf("n-%d", i)) // and never read
@@ -204,7 +206,7 @@ func TestAHubThatCannotKeepUp(t *testing.T) {
 	dropped := func() float64 { return p.scrape().values["edict_hub_dropped_total{}"] }
 	large := newAuthor("large", *crashSeed, nil, func() string { return x.base(0) })
 	x.before = []*writing{{authors: []*author{large}}}
-	for i := range upTo(6, 50) { // each is more than the hub may hold, and for every node
+	for i := range upTo(4, 50) { // each is more than the hub may hold, and for every node
 		large.write(t.Context(), "large", "n", manyRules(200+i))
 		x.goesOn(5)
 	}
@@ -275,10 +277,16 @@ func TestAWindowThatIsOver(t *testing.T) {
 	}
 }
 
-// relabelMany gives a thousand nodes other labels.
+// relabelMany gives many nodes other labels, which are long.
 func (p *process) relabelMany(round int) {
 	p.t.Helper()
-	p.labelMany("m", 1000, fmt.Sprintf(`{"role":"other","round":"%d","fill":"%s"}`, round, strings.Repeat("x", 100)))
+	labels := map[string]string{"round": strconv.Itoa(round)}
+	for i := range 10 {
+		labels[fmt.Sprint("fill-", i)] = strings.Repeat("x", 100)
+	}
+	text, err := json.Marshal(labels)
+	require.NoError(p.t, err)
+	p.labelMany("m", upTo(200, 1000), string(text))
 }
 
 // labelMany gives nodes labels, all the same.
@@ -402,7 +410,7 @@ func TestAWorkerThatIsFarBehind(t *testing.T) {
 	keys := leads.publicKeys()
 	x.goesOn(20)
 	lags.signal(syscall.SIGSTOP)
-	for i := range upTo(5, 100) {
+	for i := range upTo(2, 100) {
 		leads.relabelMany(i)
 	}
 	_, at := leads.state(x.nodes[0])

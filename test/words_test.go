@@ -52,11 +52,15 @@ var boundName = regexp.MustCompile(`[a-su-z]Most$`)
 
 // TestNoPrivateWords holds names and comments of the product against privateWords.
 func TestNoPrivateWords(t *testing.T) {
+	whole, spoken := map[string]*regexp.Regexp{}, map[string]*regexp.Regexp{}
+	for _, w := range privateWords {
+		whole[w.word], spoken[w.word] = regexp.MustCompile(`(?i)^`+w.word+`$`), regexp.MustCompile(`\b`+w.word+`\b`)
+	}
 	for _, s := range house(t) {
 		if s.test() || strings.HasPrefix(s.dir(), "test") || strings.HasPrefix(s.dir(), "internal/test") {
 			continue
 		}
-		names := map[string]bool{}
+		names, parts := map[string]bool{}, map[string]bool{}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
 				names[id.Name] = true
@@ -64,6 +68,9 @@ func TestNoPrivateWords(t *testing.T) {
 			return true
 		})
 		for name := range names {
+			for _, part := range namePart.FindAllString(name, -1) {
+				parts[part] = true
+			}
 			if boundName.MatchString(name) {
 				t.Errorf("%s has the name %s; a bound's name begins with max", s.path, name)
 			}
@@ -77,11 +84,8 @@ func TestNoPrivateWords(t *testing.T) {
 			if w.rooms != nil && !slices.ContainsFunc(w.rooms, within) {
 				continue
 			}
-			whole := regexp.MustCompile(`(?i)^` + w.word + `$`)
-			within = func(name string) bool { return whole.MatchString(name) }
-			partly := func(name string) bool { return slices.ContainsFunc(namePart.FindAllString(name, -1), within) }
-			named := names[w.word] || w.comments && slices.ContainsFunc(slices.Collect(maps.Keys(names)), partly)
-			if named || w.comments && regexp.MustCompile(`\b`+w.word+`\b`).MatchString(comments.String()) {
+			named := names[w.word] || w.comments && slices.ContainsFunc(slices.Collect(maps.Keys(parts)), whole[w.word].MatchString)
+			if named || w.comments && spoken[w.word].MatchString(comments.String()) {
 				t.Errorf("%s says %q; the term is: %s", s.path, w.word, w.use)
 			}
 		}

@@ -118,7 +118,7 @@ func (f *Follower) pull(base string) error {
 }
 
 // retry is the pause of a client that was cut off.
-const retry = 5 * time.Millisecond
+const retry = 20 * time.Millisecond
 
 // Follow follows the node's stream until ctx ends. base says where it is now.
 func (f *Follower) Follow(ctx context.Context, base func() string) {
