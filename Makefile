@@ -57,9 +57,6 @@ export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 # number of worlds depend on the detector: so none can be forgotten.
 WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot
 
-# A test of a room collects garbage less often: that is an eighth of its time otherwise, and this takes 200 MB more.
-RACE := $(GO) test -race -vet=off -exec 'env GOGC=400'
-
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.
 export GORACE ?= atexit_sleep_ms=50
 
@@ -71,8 +68,8 @@ test: vet lint ## what a change must pass: every test, the packages under the ra
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(RACE) ./internal/api ./internal/relay ./internal/streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
-	RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) $(WORLDS)
+	$(GO) test -race -vet=off ./internal/api ./internal/relay ./internal/streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
+	RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(GO) test -race -vet=off $(WORLDS)
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 drivers:

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,7 @@ import (
 // test: nobody would know otherwise that it is as described. Not reached are
 // 500, which needs a plane to break, and releases that inflate to too much.
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // an eighth of the time of these tests is collecting garbage
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		whole := true
 		for _, name := range []string{"test.run", "test.skip", "test.fuzz", "test.list"} {
