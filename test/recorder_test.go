@@ -179,21 +179,26 @@ func (r *recorder) read(stream string) (msgs []jetstream.Msg) {
 }
 
 // reported returns once as many rejections are where producers look for them as
-// the fold has counted: they are written after the fold, and again after a fault.
+// the fold has counted: they are written after the fold, slowly where there are
+// many, and again after a fault.
 func (r *recorder) reported(n uint64) {
 	r.t.Helper()
 	js, err := jetstream.New(r.nc)
 	require.NoError(r.t, err)
 	var has uint64
-	require.True(r.t, waitFor(30*time.Second, func() bool {
+	more := func() bool {
+		had := has
 		ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 		defer cancel()
 		s, err := js.Stream(ctx, "EDICT_REJECTED")
 		if err == nil {
 			has = s.CachedInfo().State.Msgs
 		}
-		return has >= n
-	}), "%d of %d rejections are reported", has, n)
+		return has >= n || has > had
+	}
+	for has < n {
+		require.True(r.t, waitFor(30*time.Second, more), "%d of %d rejections are reported, and no more of them", has, n)
+	}
 }
 
 func sequence(t *testing.T, m jetstream.Msg) uint64 {

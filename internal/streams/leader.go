@@ -27,9 +27,9 @@ const (
 	leaderAgain = 100 * time.Millisecond
 )
 
-// errNotFollowed: a stream's leader has not heard from a majority lately, and may have
-// been replaced.
-var errNotFollowed = errors.New("its leader has not heard from a majority of the replicas lately, so another one may lead by now")
+// errNotFollowed: the server that answers for a stream has not heard from a majority
+// lately, and may have been replaced, or has stepped down.
+var errNotFollowed = errors.New("who answers has not heard from a majority of the replicas lately, so another server may lead by now")
 
 // followed reports whether who gave the answer leads the stream: a majority of the
 // replicas, itself among them, followed it a moment ago.
@@ -61,7 +61,7 @@ func infoOf(ctx context.Context, js jetstream.JetStream, name string) (*jetstrea
 			return info, nil
 		}
 		if backoff.Sleep(ctx, leaderAgain) != nil {
-			return nil, fmt.Errorf("%w (%s)", errNotFollowed, info.Cluster.Leader)
+			return nil, fmt.Errorf("%w (leader %q)", errNotFollowed, info.Cluster.Leader)
 		}
 	}
 }
