@@ -32,6 +32,8 @@ const (
 	// goneTries is how often a stream must be missing before it counts as gone:
 	// a server that goes down or comes up may not know its streams.
 	goneTries = 4
+	// shortTries is how often a bounded read begins again that ends below its bound.
+	shortTries = 4
 )
 
 // follower reads a stream in order through temporary consumers. It makes a new
@@ -48,9 +50,11 @@ type follower struct {
 	// are not there any more; nil, or its nil: nobody was to remove them.
 	removed func(seq, next uint64) error
 
-	retry backoff.Backoff
-	gone  int
-	last  Message // yielded last; Seq 0: none yet
+	retry    backoff.Backoff
+	gone     int
+	short    int     // how often a bounded read ended below its bound, since a message came
+	replicas int     // of the stream, as the last inspection found
+	last     Message // yielded last; Seq 0: none yet
 }
 
 // errRestart ends one consumer; the next takes over.
@@ -99,7 +103,7 @@ func (f *follower) once(ctx context.Context, yield func([]Message, error) bool) 
 	}
 	defer f.forget(cons.CachedInfo().Name)
 	if f.to > 0 && cons.CachedInfo().NumPending == 0 {
-		return true, nil
+		return f.ended()
 	}
 	q := newQueue(down, cons.CachedInfo().Delivered.Consumer)
 	defer q.close()
@@ -129,6 +133,7 @@ func (f *follower) inspect(ctx context.Context) error {
 	if err := f.verify(info); err != nil {
 		return err
 	}
+	f.replicas = info.Config.Replicas
 	if last := stateOf(info).Last; last+1 < f.next {
 		return &DamagedError{
 			Damage: DamageTruncated, From: last + 1, To: f.next - 1,
@@ -229,8 +234,12 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 	for {
 		batch, pending, err := q.take(ctx, f.quiet())
 		if errors.Is(err, errQuiet) {
-			if none, err := f.nothingToCome(ctx, cons, q); err != nil || none {
-				return none, err
+			none, err := f.nothingToCome(ctx, cons, q)
+			if err != nil {
+				return false, err
+			}
+			if none {
+				return f.ended()
 			}
 			continue
 		}
@@ -242,6 +251,7 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 			f.last = batch[len(batch)-1]
 			f.next = f.last.Seq + 1
 			f.retry.Reset()
+			f.short = 0
 			if !yield(batch, nil) {
 				return true, nil
 			}
@@ -249,8 +259,11 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 		if err != nil {
 			return false, err
 		}
-		if f.to > 0 && (complete || pending == 0 && q.empty()) {
+		switch {
+		case f.to > 0 && complete:
 			return true, nil
+		case f.to > 0 && pending == 0 && q.empty():
+			return f.ended()
 		}
 	}
 }
@@ -260,6 +273,17 @@ func (f *follower) quiet() time.Duration {
 		return quietCheck
 	}
 	return 0
+}
+
+// ended is what a bounded read comes to when nothing more is pending. Below its bound
+// messages may be missing for good; but the replica that the consumer reads from may
+// also lag behind the leader, who named the bound, so it is read again a few times.
+func (f *follower) ended() (done bool, err error) {
+	if f.replicas <= 1 || f.next > f.to || f.short == shortTries {
+		return true, nil
+	}
+	f.short++
+	return false, fmt.Errorf("%w: nothing is pending from %d, and %d was there", errRestart, f.next, f.to)
 }
 
 // nothingToCome: what was pending may have been replaced or have expired, so no

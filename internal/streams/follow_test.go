@@ -3,12 +3,16 @@ package streams
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/natscluster"
 )
 
 // feed follows in the background and hands over what it yields.
@@ -238,4 +242,43 @@ func TestTheQueueGivesFewLargeMessagesTogether(t *testing.T) {
 	for _, m := range under[:5] {
 		assert.Nil(t, m.Body)
 	}
+}
+
+// onceAgain calls a function the first time something is followed again.
+type onceAgain struct {
+	slog.Handler
+	do func()
+}
+
+func (h onceAgain) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onceAgain) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "following again" {
+		h.do()
+	}
+	return nil
+}
+
+// TestABoundedReadWaitsForAReplicaThatLags: the end was the leader's, and the replica that
+// is read from does not have it yet. What nobody has does not come.
+func TestABoundedReadWaitsForAReplicaThatLags(t *testing.T) {
+	t.Parallel()
+	servers := natscluster.Start(t, 3)
+	l := openLog(t, connect(t, ConnectOptions{URL: servers.URL(), Replicas: 3}))
+	arrives := sync.OnceFunc(func() {
+		_, _, err := l.Publish(within(t), Append{Event: node("a", 2)})
+		assert.NoError(t, err)
+	})
+	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
+	require.NoError(t, err)
+	c := connect(t, ConnectOptions{URL: servers.URL(), Log: slog.New(onceAgain{slog.DiscardHandler, arrives})})
+	f := follower{c: c, stream: LogStream, next: 1, to: 3, verify: func(*jetstream.StreamInfo) error { return nil }}
+	var seqs []uint64
+	for batch, err := range f.follow(within(t)) {
+		require.NoError(t, err)
+		for _, m := range batch {
+			seqs = append(seqs, m.Seq)
+		}
+	}
+	require.Equal(t, []uint64{1, 2}, seqs)
 }
