@@ -30,9 +30,10 @@ const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'
 
 // asset is a file of the console as it is sent.
 type asset struct {
-	media        string
-	etag         string
-	body, zipped []byte
+	media  string
+	etag   string
+	body   []byte
+	zipped func() ([]byte, error) // made when first asked for: most starts of a plane serve nobody the console
 }
 
 // assets are the files of dist, by name.
@@ -47,12 +48,8 @@ var assets = sync.OnceValues(func() (map[string]asset, error) {
 		if err != nil {
 			return nil, err
 		}
-		zipped, err := zip(body)
-		if err != nil {
-			return nil, err
-		}
 		sum := sha256.Sum256(body)
-		all[e.Name()] = asset{mime.TypeByExtension(path.Ext(e.Name())), `"` + hex.EncodeToString(sum[:12]) + `"`, body, zipped}
+		all[e.Name()] = asset{mime.TypeByExtension(path.Ext(e.Name())), `"` + hex.EncodeToString(sum[:12]) + `"`, body, sync.OnceValues(func() ([]byte, error) { return zip(body) })}
 	}
 	return all, nil
 })
@@ -114,8 +111,10 @@ func (a asset) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	body := a.body
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body = a.zipped
-		h.Set("Content-Encoding", "gzip")
+		if zipped, err := a.zipped(); err == nil {
+			body = zipped
+			h.Set("Content-Encoding", "gzip")
+		}
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
