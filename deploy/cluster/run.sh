@@ -111,7 +111,7 @@ revisions() {
 		[[ $at != "$(<"$dir/down")" ]] || continue
 		if revise $((revision + 1)) $at; then
 			revision=$((revision + 1))
-			echo $revision >"$dir/revision"
+			echo $revision >"$dir/revision.new" && mv "$dir/revision.new" "$dir/revision" # readers find the one or the other
 		fi
 		sleep 0.5
 	done

@@ -144,3 +144,21 @@ func TestOnlyTooManyRequestsAreWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatHasNoRoomChangesTogetherUnlessItIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changed []string
+		l := later{after: time.Minute, changed: func(key string) { changed = append(changed, key) }}
+		l.note("a")
+		time.Sleep(30 * time.Second)
+		l.note("b")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"a", "b"}, changed)
+		l.note("c")
+		l.stop()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Len(t, changed, 2, "nothing changes that nobody waits for any more")
+	})
+}

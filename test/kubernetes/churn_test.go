@@ -242,6 +242,7 @@ func (x *churn) churns(t *testing.T, by *controller) {
 			fmt.Sscanf(name, "p-%d", &n)
 			return n/churnNamespaces%churnApps == 0
 		})
+		require.GreaterOrEqual(t, i, 0, "namespace %d has no pod of the first app left: it takes more pods", ns)
 		names[0], names[i] = names[i], names[0]
 		listeners = append(listeners, string(translate.PodID(x.owner, namespaceName(ns), names[0])))
 	}
