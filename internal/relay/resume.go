@@ -129,10 +129,7 @@ func (r *Relay) past(ctx context.Context, node policy.NodeID, from policy.EventI
 func (r *Relay) catchUp(ctx context.Context, came uint64) (head uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
-	if head, err = r.opt.Head(ctx); err == nil && head < came {
-		head, err = r.opt.Reached(ctx, came)
-	}
-	if err != nil {
+	if head, err = r.opt.Reached(ctx, came); err != nil {
 		return 0, &NotReadyError{fmt.Sprintf("the log's end is not known: %v", err)}
 	}
 	if r.store.Wait(ctx, head) != nil {
