@@ -82,7 +82,7 @@ struck:
 # The long campaign, in pieces of some ten minutes. What passed is not run again: test/campaign/run.sh says how one goes on,
 # and docs/faults.md what is injected.
 test-faults: ## the long campaign of faults, hours in pieces of ten minutes; goes on where it ended. SEED=n, PIECES='kills.*' or list
-	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' test/campaign/run.sh
+	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' DRIVERS='$(DRIVERS)' test/campaign/run.sh
 
 # Three NATS servers, three workers, NODES nodes and a rolling upgrade: deploy/cluster/run.sh says what is measured.
 NODES ?= 1000000

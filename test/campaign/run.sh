@@ -67,8 +67,8 @@ packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPa
 
 [ "$pieces" = list ] || echo "seed $seed, commit $commit, logs in $dir"
 # The packages that make test runs without the race detector: most of their time passes in other processes, or in one goroutine.
-piece race "$GO" test -race ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy \
-	./test/model ./internal/test/gen ./internal/compiler/kubernetes ./internal/compiler/lint ./cmd/edict/internal/document -timeout 60m
+# shellcheck disable=SC2086 # several
+piece race "$GO" test -race ${DRIVERS:?is in the Makefile: run make test-faults} -timeout 60m
 piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
 piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms -timeout 60m
 piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
