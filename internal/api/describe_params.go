@@ -36,6 +36,8 @@ func pathParam(name string) (s schema, text string) {
 		return label, "The id of the node."
 	case "admission":
 		return schema{Type: "string"}, "The id of the admission policy."
+	case "profile":
+		return schema{Type: "string", Enum: []any{"profile", "trace", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate"}}, "The name of the profile."
 	case "seq":
 		return schema{Type: "integer", Minimum: openapi.N(1)}, "The seq of the decision."
 	case "principal":

@@ -78,21 +78,58 @@ func TestAsyncAPIsOwnParserHasNothingToSay(t *testing.T) {
 	require.Empty(t, say(t, ".", "node", "asyncapi.mjs", filepath.Join("..", "..", "docs", "asyncapi.yaml")))
 }
 
-// linesOfClient bounds what oapi-codegen makes of the routes of authors and operators.
+// linesOfClient bounds what oapi-codegen makes of the operations of some tags.
 const linesOfClient = 15_000
 
-func TestAGeneratedGoClientWorks(t *testing.T) {
+// TestGeneratedGoClientsWork makes four packages, as large as somebody would have in a repository, and has them
+// ask a plane.
+func TestGeneratedGoClientsWork(t *testing.T) {
 	tools(t)
 	dir := copied(t, "goclient")
 	document(t, dir)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "edictapi"), 0o700))
-	say(t, dir, "go", "tool", "oapi-codegen", "-config", "oapi.yaml", "openapi.json")
-	code, err := os.ReadFile(filepath.Join(dir, "edictapi", "client.go"))
-	require.NoError(t, err)
-	t.Logf("%d lines", bytes.Count(code, []byte{'\n'}))
-	require.LessOrEqual(t, bytes.Count(code, []byte{'\n'}), linesOfClient)
+	for _, name := range clients(t) {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		say(t, dir, "go", "tool", "oapi-codegen", "-config", name+".yaml", "openapi.json")
+		code, err := os.ReadFile(filepath.Join(dir, name, "client.go"))
+		require.NoError(t, err)
+		t.Logf("%s: %d lines", name, bytes.Count(code, []byte{'\n'}))
+		require.LessOrEqual(t, bytes.Count(code, []byte{'\n'}), linesOfClient)
+	}
+	say(t, dir, "go", "vet", "./...")
 	api := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"}).URL()
-	require.Equal(t, "0 before, generated-go written and read, again: policy_slug_taken\n", say(t, dir, "go", "run", ".", api))
+	require.Equal(t, `0 before, generated-go written and read, again: policy_slug_taken
+1 policies, 0 admission policies, node web-1: node_not_found
+`, say(t, dir, "go", "run", ".", api))
+}
+
+// TestEveryOperationIsInOneGoClient holds the tags of the configurations against those of the document.
+func TestEveryOperationIsInOneGoClient(t *testing.T) {
+	var made []string
+	for _, name := range clients(t) {
+		text, err := os.ReadFile(filepath.Join("testdata", "goclient", name+".yaml"))
+		require.NoError(t, err)
+		_, list, found := strings.Cut(string(text), "include-tags: [")
+		require.True(t, found, name)
+		list, _, _ = strings.Cut(list, "]")
+		made = append(made, strings.Split(list, ", ")...)
+	}
+	var tags []string
+	for _, tag := range api.Describe().Tags {
+		tags = append(tags, tag.Name)
+	}
+	require.ElementsMatch(t, tags, made)
+}
+
+// clients are the names of the packages that oapi-codegen makes, each with its configuration.
+func clients(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "goclient", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), ".yaml")
+	}
+	return files
 }
 
 func TestAGeneratedTypeScriptClientWorks(t *testing.T) {
