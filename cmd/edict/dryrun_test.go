@@ -85,7 +85,7 @@ func shownDry(name string, c *cobra.Command) *regexp.Regexp {
 	if c.HasSubCommands() {
 		between = `(?: -[^#\n]*)?`
 	}
-	return regexp.MustCompile(`(?m)^(?:exec|! exec|ends \d+)(?: sh -c ')? ?edict ` + name + between + ` --dry-run(?:[ ']|$)`)
+	return regexp.MustCompile(`(?m)^(?:! |ends \d+ )?(?:exec )?(?:sh -c ' ?)?edict ` + name + between + ` --dry-run(?:[ ']|$)`)
 }
 
 // leaves are the commands that do something.

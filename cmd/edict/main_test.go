@@ -27,14 +27,6 @@ import (
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"edict": func() {
-		// What Setup says of the collector is for the start of a command. A plane tunes it as it does elsewhere.
-		os.Unsetenv("GOGC")
-		main()
-	}})
-}
-
 // TestStories runs the stories of testdata. They tell what a person at a
 // terminal meets.
 func TestStories(t *testing.T) {
@@ -42,6 +34,7 @@ func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"edict":  typedEdict,
 			"ends":   endsWith,
 			"plane":  awaitPlane,
 			"lines":  awaitLines,
@@ -65,6 +58,7 @@ func TestStories(t *testing.T) {
 			return err == nil, nil
 		},
 		Setup: func(env *testscript.Env) error {
+			env.Values[terminalOf{}] = new(terminal)
 			if aws, err := gen.AWSFile(); err == nil {
 				env.Setenv("AWS", aws)
 			} else {
@@ -72,10 +66,9 @@ func TestStories(t *testing.T) {
 			}
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("TMPDIR", env.WorkDir)
-			// A program under the race detector otherwise sleeps a second before it
-			// ends, and a story runs a dozen of them.
+			// A program under the race detector otherwise sleeps a second before it ends.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			// The stories run a thousand commands, and start them in half the time so.
+			// A short command starts in half the time so.
 			env.Setenv("GOGC", "400")
 			env.Setenv("GOMAXPROCS", "1")
 			return nil
@@ -83,20 +76,23 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// endsWith is "ends CODE COMMAND...": it runs a command that must end with that exit code.
+// endsWith is "ends CODE edict ARGS...": typed at the story's terminal, it must end with that exit
+// code. "ends CODE exec COMMAND..." is so of a process.
 func endsWith(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: ends CODE COMMAND...")
+	if neg || len(args) < 2 || args[1] != asEdict && (args[1] != "exec" || len(args) < 3) {
+		ts.Fatalf("usage: ends CODE edict ARGS... or ends CODE exec COMMAND...")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
 	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if args[1] == asEdict {
+		got = ts.Value(terminalOf{}).(*terminal).run(ts, args[2:])
+	} else if err := ts.Exec(args[2], args[3:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
 		got = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
