@@ -72,7 +72,7 @@ func TestNoTenantHarmsAnother(t *testing.T) {
 }
 
 var (
-	attackRounds = flag.Int("attacks", 2000, "attempts at random in TestTenantsForgeAndGuessInVain")
+	attackRounds = flag.Int("attacks", 500, "attempts at random in TestTenantsForgeAndGuessInVain")
 	attackSeed   = flag.Uint64("attacks.seed", 1, "what they are drawn from")
 )
 

@@ -111,7 +111,7 @@ func TestABackupAndARestoreThatAreKilledAreRunAgain(t *testing.T) {
 	d.facts().revise(2)
 	nc, err := nats.Connect("nats://" + d.nats)
 	require.NoError(t, err)
-	_, err = nc.Request("edict.log."+defaultProject+".node.large", bytes.Repeat([]byte("\xff"), 7<<20), 20*time.Second)
+	_, err = nc.Request("edict.log."+defaultProject+".node.large", bytes.Repeat([]byte("\xff"), upTo(1, 7)<<20), 20*time.Second)
 	nc.Close()
 	require.NoError(t, err)
 	killed := func(point, command string) {

@@ -124,7 +124,7 @@ type changes struct {
 func (c *changes) change(at *process) {
 	c.process = at
 	c.n++
-	switch node := "n" + strconv.Itoa(c.n*7%40); c.n % 4 {
+	switch node := "n" + strconv.Itoa(c.n*7%13); c.n % 4 {
 	case 0:
 		c.revise("even", "role=even", "role=odd", []oracle.Rule{tcp(1 + c.n)})
 	case 1:
@@ -138,7 +138,7 @@ func (c *changes) change(at *process) {
 
 func newChanges(at *process) *changes {
 	c := &changes{story: &story{process: at, policies: map[string]head{}}}
-	for i := range 40 {
+	for i := range 13 {
 		c.label("n"+strconv.Itoa(i), map[string]string{"role": []string{"even", "odd"}[i%2]})
 	}
 	c.create("even", "role=even", "role=nobody", []oracle.Rule{tcp(80)})
@@ -171,11 +171,12 @@ func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerPublishes(t *testing.T) {
 				began := time.Now()
 				require.True(t, waitFor(30*time.Second, func() bool {
 					s.change(stays)
+					pauseFor(t.Context(), upTo(60*time.Millisecond, 0))
 					return done()
 				}), "%s", what)
 				t.Logf("%s after %v, %d changes", what, time.Since(began).Round(time.Millisecond), s.n)
 			}
-			for range 20 {
+			for range upTo(5, 20) {
 				for _, at := range []*process{stays, dies, sleeps} {
 					s.change(at)
 				}

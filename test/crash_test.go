@@ -22,8 +22,9 @@ import (
 )
 
 var (
-	kills        = flag.Int("kills", 5, "how often a plane under load is killed with kill -9")
+	kills        = flag.Int("kills", 3, "how often a plane under load is killed with kill -9")
 	clusterKills = flag.Int("cluster.kills", 2, "how often a worker of a cluster under load is")
+	crashAuthors = flag.Int("crash.authors", 1, "how many write meanwhile")
 	crashSeed    = flag.Uint64("crash.seed", 1, "what the moments are drawn from")
 )
 
@@ -129,7 +130,7 @@ func killed(t *testing.T, servers string, workers []*process, times int) {
 	base := func(i int) string { return at[(int(turn.Load())+i)%len(at)] }
 	var authors []*author
 	var nodes []string
-	for i := range 3 {
+	for i := range *crashAuthors {
 		mine := []string{fmt.Sprintf("n%d-a", i), fmt.Sprintf("n%d-b", i)}
 		nodes = append(nodes, mine...)
 		authors = append(authors, newAuthor(fmt.Sprintf("author-%d", i), *crashSeed+uint64(i), mine, func() string { return base(i) }))

@@ -88,7 +88,7 @@ func (p *process) differsFromOracle(plane *oracle.Plane) error {
 }
 
 // TestAFleetOnRealPolicies loads a cloud provider's published ranges as
-// policies and registers 1,000 nodes, or 10,000, with the commands a user would type.
+// policies and registers nodes with the commands a user would type.
 func TestAFleetOnRealPolicies(t *testing.T) {
 	policies, nodes := fleetInput(t)
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func TestAFleetOnRealPolicies(t *testing.T) {
 
 	p.announced()
 	keys := p.publicKeys()
-	for i := 250; i < len(nodes); i += 251 { // the first one matches all policies, the others a few
+	for i := 50; i < len(nodes); i += upTo(51, 251) { // the first one matches all policies, the others a few
 		p.hears(nodes[i].ID, plane.Rows(nodes[i].ID), keys)
 	}
 
@@ -145,7 +145,8 @@ func fleetInput(t *testing.T) ([]gen.Policy, []gen.Node) {
 		policies, err = g.AWSLike(600), nil
 	}
 	require.NoError(t, err)
-	return policies, g.AWSNodes(policies, upTo(1_000, 10_000))
+	policies = policies[:upTo(150, len(policies))]
+	return policies, g.AWSNodes(policies, upTo(200, 10_000))
 }
 
 // readFacts tells an oracle the facts, with the ids the plane gave them.
@@ -203,7 +204,7 @@ func (p *process) hears(node string, rows []oracle.Row, keys map[string][]byte) 
 // kind of change, with every kind of selector and rule, and compares all nodes.
 func TestAGeneratedWorldOverNATS(t *testing.T) {
 	p := serve(t)
-	plane := p.produce(600)
+	plane := p.produce(upTo(300, 600))
 	p.equalsOracle(plane)
 	p.announced()
 	keys := p.publicKeys()
@@ -246,7 +247,7 @@ func TestTheOracleNoticesAProductThatMatchesOneSide(t *testing.T) {
 	p := newProcess(t, bin)
 	p.env = []string{"EDICT_MUTANT=" + string(fault.OneSide) + ":1"}
 	p.start()
-	require.ErrorContains(t, p.differsFromOracle(p.produce(400)), "state of ")
+	require.ErrorContains(t, p.differsFromOracle(p.produce(200)), "state of ")
 }
 
 // TestWhereANodeResumes asks for the stream from every kind of place.

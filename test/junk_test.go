@@ -97,8 +97,9 @@ func junk(size int) []string {
 // A producer fills the log with what is no event. A worker of a quarter of the
 // size that the manifests ship, or an eighth, folds it all the same, from nothing.
 func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
-	limit, events := upTo(256*mib, 512*mib), upTo(34, 100)
+	limit, events, padded := upTo(128*mib, 512*mib), upTo(5, 100), upTo(20, 30)
 	nodeBody := map[string]any{"labels": map[string]string{"role": "web"}, "addresses": []string{}}
+	size := upTo(4, 7) * mib
 	procs := memoryGroup(t, limit)
 	c := newCluster(t, 1, 2*time.Second)
 	first := c.work()
@@ -109,7 +110,7 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
 	var ack *jetstream.PubAck
-	bodies := junk(7 * mib)
+	bodies := junk(size)
 	for i := range events {
 		body := bodies[i%len(bodies)]
 		if !*long && i != 1 && i != 3 { // these are slow to read
@@ -119,10 +120,9 @@ func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
 		require.NoError(t, err)
 	}
 	// And what is good, but for a body of white space.
-	const padded = 30
 	for i := range padded {
 		e := revisionEvent{defaultProject, uuid.NewString(), fmt.Sprintf("p%d", i), "", "role=web", goodRule}
-		body := e.String() + strings.Repeat(" ", 7*mib)
+		body := e.String() + strings.Repeat(" ", size)
 		ack, err = js.Publish(t.Context(), "edict.log."+defaultProject+".policy."+e.policy, []byte(body))
 		require.NoError(t, err)
 	}

@@ -231,7 +231,7 @@ func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
 		all = slices.DeleteFunc(all, func(x ill) bool { return x.workers })
 	}
 	x := all[round%len(all)]
-	x.do(c, r.IntN(6), func() { time.Sleep(time.Duration(500+r.IntN(2500)) * time.Millisecond) })
+	x.do(c, r.IntN(6), func() { time.Sleep(time.Duration(500+r.IntN(upTo(1000, 2500))) * time.Millisecond) })
 	return x.name
 }
 
@@ -281,12 +281,12 @@ func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 	}
 	c.workers[0].divided(len(c.workers))
 	base := func(i int) string { return "http://" + c.workers[i%len(c.workers)].http }
-	nodes := []string{"n0-a", "n0-b", "n1-a", "n1-b"}
+	nodes := []string{"n0-a", "n0-b", "n1-a", "n1-b"}[:upTo(2, 4)]
 	var authors []*author
-	for i := range 2 {
+	for i := range len(nodes) / 2 {
 		authors = append(authors, newAuthor(fmt.Sprint("author-", i), *crashSeed+uint64(i), nodes[2*i:2*i+2], func() string { return base(i) }))
 	}
-	l := startWriting(t.Context(), 3*time.Millisecond, authors...)
+	l := startWriting(t.Context(), upTo(15*time.Millisecond, 3*time.Millisecond), authors...)
 	o := produce(t, c.url, "producer", "p-a", "p-b")
 	require.True(t, waitFor(20*time.Second, func() bool { return o.acked() > 8 }), "the producer's nodes are there")
 	rec := record(t, c.url, watch.Keys(c.workers[0].publicKeys()), append(nodes, "p-a", "p-b"), base)

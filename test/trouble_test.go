@@ -73,7 +73,7 @@ func (x *trouble) write() {
 		name := fmt.Sprintf("author-%d-%d", x.turns, i)
 		all = append(all, newAuthor(name, *crashSeed+uint64(x.turns*100+i), x.nodes[i:i+2], func() string { return x.base(0) }))
 	}
-	x.writing = startWriting(x.t.Context(), 3*time.Millisecond, all...)
+	x.writing = startWriting(x.t.Context(), upTo(10*time.Millisecond, 3*time.Millisecond), all...)
 }
 
 // base is where a node follows now. Authors write where the first one does.
@@ -123,7 +123,7 @@ func TestAWorkerIsKilledInTheMiddleOfARound(t *testing.T) {
 	t.Parallel()
 	c := twoWorkers(t)
 	c.workers[0].divided(2)
-	x := inTrouble(t, c.url, c.workers, 4)
+	x := inTrouble(t, c.url, c.workers, upTo(2, 4))
 	c.workers[0].labelMany("c", upTo(150, 1000), `{"host":"h"}`) // so that a round takes a while
 	for i := range upTo(2, 30) {
 		dies, stays := i%2, 1-i%2
@@ -148,18 +148,18 @@ func TestAWorkerSleepsThroughTheEndOfItsLease(t *testing.T) {
 	c := twoWorkers(t)
 	c.workers[0].divided(2)
 	tr := watchTrail(t, c.conn)
-	x := inTrouble(t, c.url, c.workers, 4)
+	x := inTrouble(t, c.url, c.workers, upTo(2, 4))
 	x.at[0].Store(0)
 	for range upTo(1, 3) {
-		x.goesOn(50)
+		x.goesOn(upTo[int64](20, 50))
 		c.workers[1].signal(syscall.SIGSTOP)
 		require.True(t, waitFor(30*time.Second, func() bool { return c.workers[0].even(1) }), "the other publishes everything")
 		pauseFor(t.Context(), upTo(0, time.Minute))
-		x.goesOn(100)
+		x.goesOn(upTo[int64](20, 100))
 		c.workers[1].signal(syscall.SIGCONT)
 		c.workers[0].divided(2)
 	}
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.judged()
 	tr.sound(t)
 }
@@ -172,10 +172,10 @@ func TestTwoPublishersOfOnePartition(t *testing.T) {
 	c.work("--partitions", "0-63")
 	c.work("--partitions", "0-63")
 	tr := watchTrail(t, c.conn)
-	x := inTrouble(t, c.url, c.workers, 4)
+	x := inTrouble(t, c.url, c.workers, upTo(2, 4))
 	began := time.Now()
 	for time.Since(began) < upTo(time.Second, 10*time.Second) {
-		x.goesOn(50)
+		x.goesOn(upTo[int64](20, 50))
 	}
 	require.True(t, waitFor(20*time.Second, func() bool { return tr.again() > 50 }), "both publish: %d messages twice", tr.again())
 	x.judged()
@@ -195,7 +195,7 @@ func (tr *trail) again() int {
 func TestAHubThatCannotKeepUp(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "--hub-bytes", "16KiB")
-	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 4)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(2, 4))
 	n := upTo(16, 1000)
 	p.labelMany("n", n, `{"n":"h1"}`)
 	for i := range n {
@@ -211,7 +211,7 @@ func TestAHubThatCannotKeepUp(t *testing.T) {
 		x.goesOn(5)
 	}
 	require.NotZero(t, dropped(), "it drops what it holds")
-	x.goesOn(100)
+	x.goesOn(upTo[int64](20, 100))
 	x.judged()
 	t.Logf("%v events dropped", dropped())
 }
@@ -250,7 +250,7 @@ func TestAWindowThatIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := serve(t, flags...)
-			x := inTrouble(t, "nats://"+p.nats, []*process{p}, 3)
+			x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(1, 3))
 			keys := p.publicKeys()
 			_, left := p.state(x.nodes[0])
 			from := p.status("").Head
@@ -305,8 +305,8 @@ func (p *process) labelMany(name string, n int, labels string) {
 func TestALogThatLostItsTail(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 3)
-	x.goesOn(50)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(1, 3))
+	x.goesOn(upTo[int64](20, 50))
 	x.writing.end()
 	p.terminate()
 	logs, kept := filepath.Join(p.data, "nats"), filepath.Join(t.TempDir(), "nats")
@@ -315,7 +315,7 @@ func TestALogThatLostItsTail(t *testing.T) {
 	stands := x.writing
 	x.before = []*writing{stands}
 	x.write()
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.judged()
 	p.kill()
 	require.NoError(t, os.RemoveAll(logs))
@@ -328,7 +328,7 @@ func TestALogThatLostItsTail(t *testing.T) {
 	x.before = []*writing{stands}
 	x.write()
 	x.rec.begin()
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.pulled(x.judged())
 }
 
@@ -338,8 +338,8 @@ func TestALogThatLostItsTail(t *testing.T) {
 func TestABackupThatIsPutBack(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 3)
-	x.goesOn(50)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(1, 3))
+	x.goesOn(upTo[int64](20, 50))
 	x.writing.end()
 	p.terminate()
 	backup := filepath.Join(t.TempDir(), "backup")
@@ -348,7 +348,7 @@ func TestABackupThatIsPutBack(t *testing.T) {
 	stands := x.writing
 	x.before = []*writing{stands}
 	x.write()
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.judged()
 	p.kill()
 	copyData(t, backup, p.data)
@@ -356,7 +356,7 @@ func TestABackupThatIsPutBack(t *testing.T) {
 	x.before = []*writing{stands}
 	x.write()
 	x.rec.begin()
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.pulled(x.judged())
 }
 
@@ -380,8 +380,8 @@ func (x *trouble) pulled(run *check.Run) {
 func TestALogThatIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	x := inTrouble(t, "nats://"+p.nats, []*process{p}, 3)
-	x.goesOn(50)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(1, 3))
+	x.goesOn(upTo[int64](20, 50))
 	before := x.judged()
 	p.kill()
 	for _, name := range []string{"nats", "store"} {
@@ -390,7 +390,7 @@ func TestALogThatIsMadeAnew(t *testing.T) {
 	p.start()
 	x.write()
 	x.rec.begin()
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	after := x.judged()
 	x.pulled(after)
 	require.Greater(t, after.Base, before.Base+uint64(len(before.Log)), "ids of the two logs never meet")
@@ -426,7 +426,7 @@ func TestAWorkerThatIsFarBehind(t *testing.T) {
 		})
 		require.NoError(t, ctx.Err(), "the last answer: %v", err)
 	}
-	x.goesOn(50)
+	x.goesOn(upTo[int64](20, 50))
 	x.judged()
 }
 
@@ -435,8 +435,8 @@ func TestAWorkerThatIsFarBehind(t *testing.T) {
 func TestAKeyIsRotatedInAStorm(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
-	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(4, 16))
-	x.goesOn(50)
+	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(2, 16))
+	x.goesOn(upTo[int64](20, 50))
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { // some come and go without a word
 		defer close(done)
@@ -453,7 +453,7 @@ func TestAKeyIsRotatedInAStorm(t *testing.T) {
 	}()
 	_, code := p.run("key", "rotate", "--transition", "5m")
 	require.Zero(t, code)
-	x.goesOn(upTo[int64](200, 2000))
+	x.goesOn(upTo[int64](80, 2000))
 	close(stop)
 	<-done
 	x.judged()

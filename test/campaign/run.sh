@@ -59,8 +59,8 @@ repeat() {
 	done
 }
 
-kills() { piece "kills.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLost$' -kills 200 -crash.seed "$2" -timeout 30m; }
-workers() { piece "workers.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLostOnACluster' -cluster.kills 60 -crash.seed "$2" -timeout 30m; }
+kills() { piece "kills.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLost$' -kills 200 -crash.authors 3 -crash.seed "$2" -timeout 30m; }
+workers() { piece "workers.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLostOnACluster' -cluster.kills 60 -crash.authors 3 -crash.seed "$2" -timeout 30m; }
 cluster() { piece "cluster.$1" "$GO" test -v ./test -run 'TestNATSServersThat' -server.faults 60 -trouble.long -crash.seed "$2" -timeout 40m; }
 power() { piece "power.$1" "$GO" test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first "$2" -fail.every 1 -timeout 30m; }
 packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 1000 -enforce.first "$2" -timeout 30m; }
@@ -81,7 +81,7 @@ repeat cluster 5
 repeat power 5
 repeat packets 4
 piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
-piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs' -trouble.long -crash.seed "$seed" -timeout 60m
+piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogThatMet|TestABackupAnd|TestAStreamIs|TestOthers|TestAGenerated' -trouble.long -crash.seed "$seed" -timeout 60m
 piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -crash.seed "$seed" -timeout 60m
 piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
 piece fleet "$GO" test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long -timeout 30m
