@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -22,6 +23,8 @@ import (
 )
 
 const out = "repo/.flor/compiled"
+
+var every = flag.Int("crash.every", 5, "crash at every n-th step while files are written, and at each step of what follows")
 
 // world compiles the example repository, before and after a change.
 type world struct {
@@ -94,7 +97,11 @@ func (w *world) crashEverywhere(t *testing.T, exchange bool, left crashfs.After)
 	require.Len(t, m.Files("."), len(fresh), "nothing is left beside the tree")
 
 	seen := map[string]int{}
+	const last = 8 // in which the trees change places
 	for step := 1; step <= steps; step++ {
+		if step <= steps-last && step%*every != 0 {
+			continue
+		}
 		m := first.Settle(step)
 		require.ErrorIs(t, w.compile(m, w.after, 0), crashfs.ErrCrash)
 		after := m.Crash(left)

@@ -74,6 +74,7 @@ piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.see
 piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
 piece model-all "$GO" run ./test/model -all -steps 12000000
 piece cuts "$GO" test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first "$seed" -timeout 30m
+piece tree "$GO" test -v ./cmd/tree -crash.every 1 -timeout 30m
 piece origins "$GO" test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin.every 1 -count 20 -timeout 30m
 repeat kills 5
 repeat workers 2

@@ -7,7 +7,11 @@ import (
 )
 
 func TestTheCheckerFindsNothingWhereNothingIsWrong(t *testing.T) {
-	for _, with := range []cast{alone, rival, brief, tight} {
+	casts := []cast{rival, brief, tight}
+	if *cutSeeds > 1 { // two workers do what one does
+		casts = append(casts, alone)
+	}
+	for _, with := range casts {
 		t.Run(string(with), func(t *testing.T) {
 			for seed := range uint64(*cutSeeds) {
 				require.Empty(t, scenario(t, seed+1, with, false), "seed %d", seed+1)
