@@ -100,6 +100,7 @@ func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
 
 // TestABadCopyIsFilledFromTheOthersAsThePageSays: one server of three loses its copy.
 func TestABadCopyIsFilledFromTheOthersAsThePageSays(t *testing.T) {
+	t.Parallel()
 	c := newNATSCluster(t, 2*time.Second)
 	d := c.onCluster("recovery.md")
 	d.start()

@@ -173,7 +173,7 @@ func (s *story) resumes(node string, cursor policy.EventID) {
 
 // storyPeriods have agents cut their streams while the story goes on, and come
 // back sooner than in the field once the plane does.
-var storyPeriods = plexd.Periods{Stream: 300 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 40 * time.Millisecond}
+var storyPeriods = plexd.Periods{Stream: 600 * time.Millisecond, BackoffMin: 10 * time.Millisecond, BackoffMax: 40 * time.Millisecond}
 
 // follows starts the agent of a node: of two nodes one that registers, in either
 // dialect, and of the others one that is known.
@@ -194,6 +194,7 @@ func (s *story) follows(node string) *hand {
 // between any two steps, right after the write was acknowledged. Every node
 // follows over SSE, over NATS and by an agent of its own through all of it.
 func TestTheStory(t *testing.T) {
+	t.Parallel()
 	s := &story{process: serve(t), policies: map[string]head{}, sse: map[string]*ledger{}, native: map[string]*ledger{}}
 	s.keys = s.publicKeys()
 	steps := []struct {
