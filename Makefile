@@ -51,10 +51,10 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # cached result stands in for a note.
 export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 
-# Worlds that a generator made, held against an oracle. Under the race detector all tests of these packages run, and those that
-# try many worlds try an eighth of them: there a world takes ten times as long. Those tests run again without it, with all.
-# test/worlds finds them in the source, by their use of rapid or of gen.Worlds and gen.Every, which is all that makes a
-# number of worlds depend on the detector: so none can be forgotten.
+# Worlds that a generator made, held against an oracle. Under the race detector those tests of these packages that try many
+# worlds try few of them: there a world takes ten times as long. Tests without goroutines of their own are left out there.
+# All of these run again without it. test/worlds finds them in the source, by their use of rapid or of gen.Worlds,
+# gen.Every and gen.Unraced, which is all that depends on the detector: so none can be forgotten.
 WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot
 
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.
@@ -70,7 +70,7 @@ test: vet lint ## what a change must pass: every test, the packages under the ra
 rooms:
 	$(GO) test -race -vet=off ./internal/api ./internal/relay ./internal/streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
 	RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(GO) test -race -vet=off $(WORLDS)
-	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && $(GO) test -vet=off -run "$$worlds" $(WORLDS)
+	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 drivers:
 	$(GO) test -p 1 -vet=off $(DRIVERS)
@@ -82,7 +82,7 @@ struck:
 # The long campaign, in pieces of some ten minutes. What passed is not run again: test/campaign/run.sh says how one goes on,
 # and docs/faults.md what is injected.
 test-faults: ## the long campaign of faults, hours in pieces of ten minutes; goes on where it ended. SEED=n, PIECES='kills.*' or list
-	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' DRIVERS='$(DRIVERS)' test/campaign/run.sh
+	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' DRIVERS='$(DRIVERS)' WORLDS='$(WORLDS)' test/campaign/run.sh
 
 # Three NATS servers, three workers, NODES nodes and a rolling upgrade: deploy/cluster/run.sh says what is measured.
 NODES ?= 1000000

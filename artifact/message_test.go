@@ -83,10 +83,21 @@ func checkProof(t require.TestingT, set *artifact.TrustSet, s *artifact.Signer, 
 	require.Equal(t, want, sig.Value)
 }
 
+// runSizes are those of small trees, and those around the larger ones that are full.
+func runSizes() (sizes []int) {
+	for n := 1; n <= artifact.MaxRun; n++ {
+		if full := n&(n-1) == 0 || n&(n+1) == 0 || (n-1)&(n-2) == 0; n < 14 || full || n%11 == 0 {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
+}
+
 func TestRunsOfEverySize(t *testing.T) {
+	gen.Unraced(t)
 	s := signer(t)
 	rules := prepared(t, 2)
-	for n := 1; n <= artifact.MaxRun; n += gen.Every(1) {
+	for _, n := range runSizes() {
 		list := fanOut(n, rules)
 		warm, docs := trusting(s, artifact.PlanePolicy), sealed(t, s, list)
 		for i, doc := range docs {
@@ -183,6 +194,7 @@ func anyRun(t *rapid.T, rules []*artifact.PreparedRules) []artifact.Message {
 }
 
 func TestSealedBytesEqualTheCanonicalForm(t *testing.T) {
+	gen.Unraced(t)
 	s := signer(t)
 	var rules []*artifact.PreparedRules
 	payload := map[*artifact.PreparedRules][]byte{}

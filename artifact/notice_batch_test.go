@@ -81,8 +81,9 @@ func noticeRun(s *artifact.Signer, n int) (docs [][]byte) {
 }
 
 func TestNoticesOfARunVerifyAlone(t *testing.T) {
+	gen.Unraced(t)
 	s, stranger := signer(t), signer(t)
-	for n := 1; n <= artifact.MaxRun; n += gen.Every(1) {
+	for _, n := range runSizes() {
 		for i, doc := range noticeRun(s, n) {
 			require.True(t, batchVerify(doc, s.PublicKey()), "%d of %d: %s", i, n, doc)
 			require.False(t, batchVerify(doc, stranger.PublicKey()))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -74,6 +75,7 @@ func notice() artifact.Notice {
 }
 
 func TestNoticesSurviveTheirWayToTheAgent(t *testing.T) {
+	gen.Unraced(t)
 	s := signer(t)
 	payloads := map[string]string{
 		"plain":            `{"rules":[]}`,

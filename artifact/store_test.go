@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -93,6 +94,7 @@ func sealedPart(version uint64, signer string, part artifact.Part, p leadPayload
 
 // TestTrustMovesByVouchedSuccessors is the table of reference 5A, rule 5.
 func TestTrustMovesByVouchedSuccessors(t *testing.T) {
+	gen.Unraced(t)
 	type step struct {
 		docs   []artifact.Document
 		trusts []string // after it; nil: it is refused
@@ -205,6 +207,7 @@ func (s *slowStore) accepts(version uint64, signer, note string, trust []string)
 }
 
 func TestAcceptingEqualsTheRuleAsOneWouldTellIt(t *testing.T) {
+	gen.Unraced(t)
 	names := []string{"k1", "k2", "k3"}
 	rapid.Check(t, func(t *rapid.T) {
 		store, slow := artifact.NewStore(pinOf("k1")), &slowStore{trusts: []string{"k1"}}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -211,6 +212,7 @@ func olderLinks(msgs []streams.Message) (folded, read []streams.Link) {
 // its `edict log accept` wrote, by who reads the log and by a fold, which may
 // have been stopped on the way; and what is witnessed then is what counts now.
 func TestAWitnessOfAnOlderReleaseIsBelieved(t *testing.T) {
+	gen.Unraced(t)
 	msgs, links := hostileLog()
 	folded, read := olderLinks(msgs)
 	require.NotEqual(t, folded[len(msgs)-1].Hash, read[len(msgs)-1].Hash)

@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	crashes    = flag.Int("crash.seeds", gen.Worlds(20), "seeds of crashes in memory")
+	crashes    = flag.Int("crash.seeds", gen.Worlds(10), "seeds of crashes in memory")
 	crashFirst = flag.Uint64("crash.first", 1, "the first of them")
-	failEvery  = flag.Int("fail.every", gen.Every(41), "of the writes of a small run, every which one is to fail")
+	failEvery  = flag.Int("fail.every", 97, "of the writes of a small run, every which one is to fail")
 )
 
 // chronicle is a log and what its fold holds after each event.
@@ -90,7 +90,7 @@ func (s *striker) strike(op errorfs.Op) error {
 // kept past included, is what one fold without a crash holds.
 func TestACrashLeavesAPrefixOfTheFold(t *testing.T) {
 	var logs []chronicle
-	for i := range min(6, *crashes) {
+	for i := range min(6, (*crashes+2)/3) {
 		logs = append(logs, chronicleOf(t, uint64(i)+*crashFirst))
 	}
 	struck := 0
@@ -155,6 +155,7 @@ func (c chronicle) goOn(t *testing.T, p *Projector, s *striker, r *rand.Rand, at
 // a process of its own: a store that cannot write ends its process. What was
 // flushed before is there afterwards, and the fold goes on from it.
 func TestAnyWriteMayFail(t *testing.T) {
+	gen.Unraced(t)
 	if k := os.Getenv("EDICT_TEST_FAIL"); k != "" {
 		failAt(t, k, os.Getenv("EDICT_TEST_STORE"), events(1))
 		return
@@ -225,7 +226,8 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 // TestAStoreOpensAfterAPowerFailureInItsFirstMoments lets the power fail at
 // each write of a start, where directory entries reach the disk in any order.
 func TestAStoreOpensAfterAPowerFailureInItsFirstMoments(t *testing.T) {
-	for k := 1; k <= 30; k += gen.Every(1) {
+	gen.Unraced(t)
+	for k := 1; k <= 30; k++ {
 		for draw := range uint64(2) {
 			fs := vfs.NewCrashableMem()
 			require.NoError(t, disk{fs}.open(t).Close())

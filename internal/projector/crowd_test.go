@@ -6,11 +6,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestABatchThatWritesMuchIsWrittenInPieces: whoever reads waits for a piece,
 // and the world does not depend on how it was cut.
 func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
+	gen.Unraced(t)
 	j := &journal{}
 	const policies, nodes = 200, 300 // 60,000 edges of some 300 bytes
 	for i := range policies {

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
+
+var unrests = flag.Int("past.seeds", 20, "logs whose past is held against what an honest fool remembers")
 
 // annals is an honest fool's copy of policies and rollouts after each event.
 type annals []*oracle
@@ -133,8 +136,9 @@ func requirePlain(t *testing.T, p *Projector, id policy.NodeID) bool {
 // TestWhatMatchedBeforeIsWhatAnHonestFoolRemembers holds the past of nodes against the
 // log, at every moment.
 func TestWhatMatchedBeforeIsWhatAnHonestFoolRemembers(t *testing.T) {
+	gen.Unraced(t)
 	waved, tried, plain := 0, 0, 0
-	for seed := range uint64(gen.Worlds(60)) {
+	for seed := range uint64(*unrests) {
 		d, j := newDisk(), &journal{}
 		p := d.open(t)
 		o, c := newOracle(), annals{newOracle()}

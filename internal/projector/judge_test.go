@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -16,6 +17,7 @@ import (
 // of all families, and compares the answer with what the fold makes of the event.
 // Asking changes nothing: a store that was never asked is equal.
 func TestWouldAcceptSaysWhatTheFoldThenSays(t *testing.T) {
+	gen.Unraced(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d, j := newDisk(), &journal{}
 		p := d.open(rt)

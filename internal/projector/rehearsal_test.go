@@ -9,12 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
 // TestARehearsalSaysWhatTheFoldThenSays rehearses the end of a generated log of nodes and
 // releases below quotas before any of it is folded, and compares each verdict.
 func TestARehearsalSaysWhatTheFoldThenSays(t *testing.T) {
+	gen.Unraced(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		d, j := newDisk(), &journal{}
 		p := d.open(rt)

@@ -19,33 +19,48 @@ const verdictsKept = 1 << 16
 // ErrForgotten means that a verdict was asked for long after the event.
 var ErrForgotten = errors.New("verdict is no longer kept: read the state, or the rejected events")
 
+// verdictChunk is how many places of the ring there are at once: a log of a few events
+// takes no room for many.
+const verdictChunk = 1 << 10
+
 // verdicts is a ring of the latest ones that are no rejections, by sequence.
 type verdicts struct {
 	mu   sync.Mutex
-	ring []Verdict
+	ring [verdictsKept / verdictChunk]*[verdictChunk]Verdict
+}
+
+// at is the place of a sequence; nil: nothing near it was put yet.
+func (r *verdicts) at(seq uint64) *Verdict {
+	at := seq % verdictsKept
+	if chunk := r.ring[at/verdictChunk]; chunk != nil {
+		return &chunk[at%verdictChunk]
+	}
+	return nil
 }
 
 func (r *verdicts) put(made []Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ring == nil {
-		r.ring = make([]Verdict, verdictsKept)
-	}
 	for _, v := range made {
-		if v.Rejection == nil { // the store has the others, with all that was wrong
-			r.ring[v.Seq%verdictsKept] = v
+		if v.Rejection != nil { // the store has it, with all that was wrong
+			continue
 		}
+		at := r.at(v.Seq)
+		if at == nil {
+			r.ring[v.Seq%verdictsKept/verdictChunk] = new([verdictChunk]Verdict)
+			at = r.at(v.Seq)
+		}
+		*at = v
 	}
 }
 
 func (r *verdicts) get(seq uint64) (Verdict, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ring == nil {
-		return Verdict{}, false
+	if v := r.at(seq); v != nil && v.Seq == seq {
+		return *v, true
 	}
-	v := r.ring[seq%verdictsKept]
-	return v, v.Seq == seq
+	return Verdict{}, false
 }
 
 // Verdict waits until the fold has passed seq and says what it made of the

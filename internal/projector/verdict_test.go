@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
 
 func TestTheFoldIsTheJudge(t *testing.T) {
+	gen.Unraced(t)
 	type step struct {
 		event policy.Event
 		want  string
@@ -186,6 +188,7 @@ func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 }
 
 func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
+	gen.Unraced(t)
 	directed, ordinary := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80), revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
 	directed.Revision.Rules[0].Direction = policy.Ingress
 	audited := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
@@ -213,6 +216,7 @@ func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 }
 
 func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
+	gen.Unraced(t)
 	k1 := one("k1")
 	plain := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
 	for _, c := range []struct {
@@ -259,4 +263,30 @@ func TestRejectionsAreOfferedUntilReported(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rs, 1)
 	require.Equal(t, uint64(3), rs[0].Seq)
+}
+
+// A verdict is kept until the one that takes its place, a whole ring later, and takes no
+// room where none was put.
+func TestAVerdictIsKeptForARing(t *testing.T) {
+	var r verdicts
+	kept := func(seq uint64) bool {
+		v, ok := r.get(seq)
+		require.True(t, !ok || v.Duplicate && v.Seq == seq)
+		return ok
+	}
+	require.False(t, kept(1))
+	last := uint64(verdictsKept - 1)
+	r.put([]Verdict{{Seq: 1, Duplicate: true}, {Seq: 2, Rejection: &streams.Rejection{}}, {Seq: last, Duplicate: true}})
+	require.True(t, kept(1) && kept(last))
+	require.False(t, kept(2) || kept(3) || kept(1+verdictsKept), "none of these was put")
+	r.put([]Verdict{{Seq: 1 + verdictsKept, Duplicate: true}})
+	require.True(t, kept(1+verdictsKept) && kept(last))
+	require.False(t, kept(1))
+	taken := 0
+	for _, chunk := range r.ring {
+		if chunk != nil {
+			taken++
+		}
+	}
+	require.Equal(t, 2, taken)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -61,6 +62,7 @@ func TestWhatIsNoEventWeighsNothing(t *testing.T) {
 // What an event is refused for is kept for good, by every worker: refusing must
 // not make it larger.
 func TestARejectionIsShort(t *testing.T) {
+	gen.Unraced(t)
 	e := update(t, 1, 1, "a", "k", "v")
 	var labels strings.Builder
 	for i := range 10_000 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -45,6 +46,7 @@ func (h *hamlet) closedFor(id policy.NodeID) [2]bool {
 // What is foreseen is compared with what became of every node once the revision was
 // published.
 func TestWhatIsForeseenComesTrue(t *testing.T) {
+	gen.Unraced(t)
 	const capacity = 6
 	closed, opened, refused := 0, 0, 0
 	check := func(rt *rapid.T) {

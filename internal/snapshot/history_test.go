@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -42,11 +43,13 @@ func past(t *testing.T, log *sliceLog, dir string, set func(*HistoryOptions)) (h
 	return h, began
 }
 
+var pastSeeds = flag.Int("past.seeds", gen.Worlds(1), "logs whose past is asked for")
+
 // At whatever sequence it is asked, in whatever order, from marks or without, the past is
 // what a fold of the log up to there comes to.
 func TestThePastIsTheFoldOfTheLogUpToIt(t *testing.T) {
-	const asked = 20
-	for seed := range uint64(gen.Worlds(2)) {
+	const asked = 12
+	for seed := range uint64(*pastSeeds) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		msgs := drawnHistory(t, r, 40)
 		want := make([]projector.Digest, len(msgs)+1)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -35,6 +36,8 @@ func drawnHistory(t testing.TB, r *rand.Rand, n int) []streams.Message {
 	return msgs
 }
 
+var replayEvery = flag.Uint64("replay.every", uint64(gen.Every(3)), "of the sequences of a history, every which one is replayed to")
+
 // At every sequence of a history the replay shows what a fold of nothing but
 // the facts of then shows, of every node there ever was; and its digest is that
 // of a worker that stood there.
@@ -57,7 +60,7 @@ func TestAReplayUntilAnySequenceIsTheStateOfThen(t *testing.T) {
 				require.NoError(t, then.Apply(msgs[until-1].Body))
 				require.NoError(t, live.Apply(msgs[until-1:until]))
 			}
-			if (seed+until)%uint64(gen.Every(1)) != 0 {
+			if (seed+until)%*replayEvery != 0 {
 				continue
 			}
 			r, err := begin(log, "then", options.On(vfs.NewMem()))

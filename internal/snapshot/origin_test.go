@@ -109,13 +109,14 @@ func verdictsOf(t testing.TB, p *projector.Projector, from, until uint64) (out [
 	return append(out, fmt.Sprintf("%+v", d))
 }
 
-var cutEvery = flag.Uint64("origin.every", uint64(gen.Every(4)), "of the cuts of a generated log, every which one is tried, from one at random on")
+var cutEvery = flag.Uint64("origin.every", 8, "of the cuts of a generated log, every which one is tried, from one at random on")
 
 // At any cut of a generated log: a worker that has nothing but the origin and the events
 // from it on gives every later event the verdict of one that folded all of them, among them
 // each of the removed events when it comes again, and has its digest, its rows and the past
 // that nodes resume from.
 func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
+	gen.Unraced(t)
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
 	history := drawnHistory(t, r, 60)
@@ -148,6 +149,7 @@ func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
 
 // Nothing but the origin that the plane signed, of this log, is taken for it.
 func TestAnOriginThatLiesIsRefused(t *testing.T) {
+	gen.Unraced(t)
 	fs, s := vfs.NewMem(), newShelf()
 	log := &sliceLog{msgs: drawnHistory(t, rand.New(rand.NewPCG(3, 4)), 60), cut: 9}
 	rest := &compactedLog{log, 50}

@@ -69,12 +69,17 @@ packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPa
 # The packages that make test runs without the race detector: most of their time passes in other processes, or in one goroutine.
 # shellcheck disable=SC2086 # several
 piece race "$GO" test -race ${DRIVERS:?is in the Makefile: run make test-faults} -timeout 60m
+# These run with it in make test, where most of their worlds are left to the run without it.
+# shellcheck disable=SC2086 # several
+piece race-worlds env EDICT_RACE_WHOLE=1 "$GO" test -race ${WORLDS:?is in the Makefile: run make test-faults} -timeout 60m
 piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
 piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms -timeout 60m
 piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
 piece model-all "$GO" run ./test/model -all -steps 12000000
 piece cuts "$GO" test -v ./test/faults -run 'Checker|Cuts|WhatIsPublished' -cut.seeds 30 -cut.first "$seed" -timeout 30m
 piece tree "$GO" test -v ./cmd/tree -crash.every 1 -timeout 30m
+piece pasts "$GO" test -v ./internal/projector -run 'TestWhatMatchedBefore' -past.seeds 2000 -timeout 30m
+piece memories "$GO" test -v ./internal/snapshot -run 'TestNoTable|TestEveryNodeHears|TestAReplayUntil|TestThePastIs' -memory.seeds 60 -watch.seeds 60 -past.seeds 20 -replay.every 1 -count 5 -timeout 30m
 piece origins "$GO" test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin.every 1 -count 20 -timeout 30m
 repeat kills 5
 repeat workers 2

@@ -1,9 +1,9 @@
 // Worlds prints a pattern for go test -run: the tests of packages that try fewer cases under
-// the race detector, in order by name.
+// the race detector, or none, in order by name.
 //
 //	go run ./test/worlds FOLDER…
 //
-// Those are the tests that reach rapid, or Worlds or Every of internal/test/gen, themselves
+// Those are the tests that reach rapid, or Worlds, Every or Unraced of internal/test/gen, themselves
 // or through what they use in their package's tests. It goes by names, so a test may be
 // found that does not belong there, but none is missing.
 package main
@@ -79,7 +79,7 @@ const drawn = "of a package that says how many cases there are"
 
 var drawing = map[string][]string{
 	"pgregory.net/rapid":                          nil,
-	"github.com/edictdev/edict/internal/test/gen": {"Worlds", "Every"},
+	"github.com/edictdev/edict/internal/test/gen": {"Worlds", "Every", "Unraced"},
 }
 
 // uses is which names each declaration of some files mentions. Methods are told apart by

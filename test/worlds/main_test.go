@@ -35,13 +35,14 @@ func helper() { again() }
 func again() { if false { helper() }; random.Check(nil, nil) }
 func TestBySeeds(t *testing.T) { _ = *seeds }
 func TestItself(t *testing.T) { random.Check(t, nil) }
+func TestNotRaced(t *testing.T) { gen.Unraced(t) }
 func FuzzItself(f *testing.F) { f.Fuzz(random.MakeFuzz(nil)) }
 func Testing() { helper() }
 func BenchmarkDrawn(b *testing.B) { helper() }
 `)
 	pattern, err := patternOf([]string{dir})
 	require.NoError(t, err)
-	require.Equal(t, "^(FuzzItself|TestByAHelper|TestByAMethod|TestBySeeds|TestItself)$", pattern)
+	require.Equal(t, "^(FuzzItself|TestByAHelper|TestByAMethod|TestBySeeds|TestItself|TestNotRaced)$", pattern)
 }
 
 func TestAFolderWithoutSuchTestsIsAnError(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -49,6 +50,7 @@ func byPrincipal(l rete.Listeners) map[string]string {
 }
 
 func TestWhoeverComesOrGoesMovesNobodysListener(t *testing.T) {
+	gen.Unraced(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		users := rapid.MapOfN(rapid.StringMatching("[a-c]v[a-z]"), rapid.Just(true), 0, 4)
 		var before rete.Listeners

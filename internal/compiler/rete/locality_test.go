@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -170,6 +171,7 @@ func touches(allowed map[fromTo]bool, local map[string]bool, id string) bool {
 }
 
 func TestNoArtifactNamesWhatIsNeitherLocalNorAllowed(t *testing.T) {
+	gen.Unraced(t)
 	newReading(t, reterepo.Example()).checkLocality(t)
 	for seed := range repositories {
 		newReading(t, rapid.Custom(anyRepository).Example(seed)).checkLocality(t)
@@ -249,6 +251,7 @@ func anyRepository(t *rapid.T) fstest.MapFS {
 }
 
 func TestPayloadsDoNotDependOnHowFilesAreSplitOrOrdered(t *testing.T) {
+	gen.Unraced(t)
 	for seed := range repositories {
 		repo := rapid.Custom(anyRepository).Example(seed)
 		var doc map[string]map[string]any

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -197,6 +198,7 @@ func expect(t *testing.T, what, path string, table []mutation, repo fs.FS) {
 }
 
 func TestEveryMutationOfOneFieldIsNamedByItsRule(t *testing.T) {
+	gen.Unraced(t)
 	example := reterepo.Example()
 	require.Empty(t, brokenRules(example))
 	n := 0

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -48,6 +49,7 @@ roles:
 }
 
 func TestNamesOfGroupsAndRolesAreLabels(t *testing.T) {
+	gen.Unraced(t)
 	require.Empty(t, brokenRules(named("db-admin", "dev-ops")))
 	for _, bad := range []string{"db\x00admin", "W e/b\n", "Db", "-db", "db_admin", "\u202edb"} {
 		require.Equal(t, []string{"3"}, brokenRules(named(bad, "dev-ops")), "%q", bad)

@@ -23,6 +23,7 @@ import (
 var update = flag.Bool("update", false, "write docs/schemas anew")
 
 func TestThePublishedSchemasAreThoseOfTheTypes(t *testing.T) {
+	gen.Unraced(t)
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	dir := filepath.Join(root, "docs", "schemas")
@@ -67,6 +68,7 @@ func compiledSchema(t *testing.T, name string) *jsonschema.Schema {
 // refuses does not match the schema, and what matches it not breaks a rule, over every
 // mutation of the example.
 func TestTheSchemaAndTheReaderAgree(t *testing.T) {
+	gen.Unraced(t)
 	schema := compiledSchema(t, "file.schema.json")
 	example := reterepo.Example()
 	agree := func(file string, repo fstest.MapFS) {
@@ -80,7 +82,7 @@ func TestTheSchemaAndTheReaderAgree(t *testing.T) {
 		if refused {
 			require.Error(t, err, "%s\nreader: %v", repo[file].Data, faults)
 		}
-		if err != nil {
+		if err != nil && !refused {
 			require.NotEmpty(t, brokenRules(repo), "%s\nschema: %v", repo[file].Data, err)
 		}
 	}
@@ -105,7 +107,7 @@ func TestTheSchemaAndTheReaderAgree(t *testing.T) {
 		var root yaml.Node
 		require.NoError(t, yaml.Unmarshal(example[file].Data, &root))
 		fields := fieldsOf(file, "", &root)
-		for i := 0; i < len(fields); i += gen.Every(1) {
+		for i := 0; i < len(fields); i++ {
 			agree(file, mutated(example, file, i, func(f field) { f.drop() }))
 			for _, w := range words {
 				agree(file, mutated(example, file, i, func(f field) {
