@@ -89,7 +89,7 @@ func TestCertificatesAreRotatedUnderLoad(t *testing.T) {
 	nc, err := n1.nats()
 	require.NoError(t, err)
 
-	// What comes, each request on a connection of its own or on one that stays.
+	// What comes, each request on a connection of its own or on one that stays: some hundreds a second.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var load sync.WaitGroup
@@ -97,7 +97,7 @@ func TestCertificatesAreRotatedUnderLoad(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: g.trust.Clone(), DisableKeepAlives: alone}
 		defer transport.CloseIdleConnections()
 		load.Go(func() {
-			for ctx.Err() == nil {
+			for pace := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-pace.C {
 				if err := root.get(transport); err != nil && ctx.Err() == nil {
 					t.Errorf("a request while certificates were replaced: %v", err)
 					return

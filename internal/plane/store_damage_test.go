@@ -74,8 +74,11 @@ func TestADamagedReadModelIsMadeAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of it waits for a server to start and to end
-			dir := data(t)
-			for range 2 {
+			dir, times := data(t), 1
+			if strings.HasPrefix(name, "garbled") {
+				times = 2 // what was moved aside before makes room
+			}
+			for range times {
 				harm(t, dir)
 				var out lines
 				func() {
