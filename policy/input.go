@@ -148,7 +148,7 @@ func DecodePreview(body []byte) (Content, error) {
 func decodeInput(body []byte, what string, need, may uint) (*input, error) {
 	in := new(input)
 	faults := read(body, func(r *reader) {
-		ok := r.object(what, func(name []byte) bool { return in.readField(r, name, need|may) })
+		ok := r.object(what, func(name []byte) bool { return in.readField(r, name, need|may) }, fields{inputFields, need | may})
 		if ok {
 			r.require(need, in.seen, inputFields)
 		}

@@ -174,8 +174,9 @@ func (r *reader) null() bool {
 }
 
 // object calls field with each name; field reads the value, or returns false
-// for a name it does not know. The name is valid until the next read.
-func (r *reader) object(what string, field func(name []byte) bool) bool {
+// for a name it does not know. The name is valid until the next read. One that is not
+// known is answered with the known one that is close to it.
+func (r *reader) object(what string, field func(name []byte) bool, known ...fields) bool {
 	if !r.expect('{', what) {
 		return false
 	}
@@ -188,8 +189,15 @@ func (r *reader) object(what string, field func(name []byte) bool) bool {
 			return err == nil
 		}
 		name, ok := r.text("a name") // the decoder refuses other names than strings
-		if ok && !field(name) && r.skip() {
-			r.note("", CodeUnknownField, "not a field of "+what+"; remove it")
+		if !ok || field(name) {
+			continue
+		}
+		cure := "remove it"
+		if meant := near(known, name); meant != "" {
+			cure = fmt.Sprintf("did you mean %q?", meant)
+		}
+		if r.skip() {
+			r.note("", CodeUnknownField, "not a field of "+what+"; "+cure)
 		}
 	}
 	return false

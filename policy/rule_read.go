@@ -53,7 +53,7 @@ func readRule(r *reader) (rule Rule) {
 		bit := fieldBit(ruleFields, name)
 		seen |= bit
 		return readRuleField(r, &rule, bit)
-	})
+	}, allOf(ruleFields))
 	if !ok {
 		return rule
 	}
@@ -180,7 +180,7 @@ func readPorts(r *reader) (p Ports) {
 			return false
 		}
 		return true
-	})
+	}, allOf(portFields))
 	if !ok {
 		return Ports{}
 	}

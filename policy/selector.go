@@ -193,7 +193,7 @@ func readSelector(r *reader) (s Selector) {
 			return false
 		}
 		return true
-	})
+	}, allOf(selectorFields))
 	if ok {
 		r.require(3, seen, selectorFields)
 	}
