@@ -37,6 +37,8 @@ func TestParse(t *testing.T) {
 		{"merge keys are refused by name", "a: &x {q: 1}\nb:\n  <<: *x\n", "! f:3:3: merge keys (<<) are not supported; write the fields out\n"},
 		{"a list of names is no name", "? [a]\n: 1\n", "! f:1:3: the name of a field must be a plain word\n"},
 		{"broken YAML has a place", "a: 1\nb: [x, y\n", "! f:3:1: not YAML: did not find expected ',' or ']' while parsing a flow sequence that began in line 2\n"},
+		{"a tab at the beginning of a line", "a:\n\tb: 1\n", "! f:2:1: not YAML: a tab; YAML is indented with spaces\n"},
+		{"a tab behind spaces", "a:\n- b: 1\n  \tc: 1\n", "! f:3:3: not YAML: a tab; YAML is indented with spaces\n"},
 		{"what stands before broken YAML is read", "a: 1\n---\nb: *nope\n", "1:{\"a\":1}\n! f:3:4: not YAML: unknown anchor 'nope' referenced\n"},
 		{"JSON", `{"a":1}`, "1:{\"a\":1}\n"},
 		{"a BOM is no text", "\ufeff{\"a\":1}", "1:{\"a\":1}\n"},

@@ -24,7 +24,7 @@ const (
 func parseYAML(file string, text []byte) (docs []Document, faults []Fault) {
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
-		return nil, []Fault{yamlFault(file, err)}
+		return nil, []Fault{yamlFault(file, text, err)}
 	}
 	for {
 		var root yaml.Node
@@ -33,7 +33,7 @@ func parseYAML(file string, text []byte) (docs []Document, faults []Fault) {
 			return docs, faults
 		}
 		if err != nil {
-			return docs, append(faults, yamlFault(file, err))
+			return docs, append(faults, yamlFault(file, text, err))
 		}
 		for _, n := range tops(&root) {
 			d, fault := yamlDocument(file, n)
@@ -61,10 +61,13 @@ func tops(root *yaml.Node) []*yaml.Node {
 	return []*yaml.Node{n}
 }
 
-func yamlFault(file string, err error) Fault {
+func yamlFault(file string, text []byte, err error) Fault {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
 		return Fault{File: file, Message: "not YAML: " + err.Error(), Unreadable: true}
+	}
+	if column := tabBefore(text, load.Mark.Line); column > 0 {
+		return Fault{File: file, Line: load.Mark.Line, Column: column, Message: "not YAML: a tab; YAML is indented with spaces", Unreadable: true}
 	}
 	message := "not YAML: " + load.Message
 	if load.ContextMsg != "" {
@@ -74,6 +77,22 @@ func yamlFault(file string, err error) Fault {
 		}
 	}
 	return Fault{File: file, Line: load.Mark.Line, Column: load.Mark.Column, Message: message, Unreadable: true}
+}
+
+// tabBefore is the column of the first tab that a line is indented with; 0: there is none.
+func tabBefore(text []byte, line int) int {
+	for range line - 1 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	for i, c := range text {
+		if c == '\t' {
+			return i + 1
+		}
+		if c != ' ' {
+			break
+		}
+	}
+	return 0
 }
 
 func yamlDocument(file string, n *yaml.Node) (Document, *Fault) {
