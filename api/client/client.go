@@ -93,6 +93,7 @@ type UnavailableError struct {
 // address.
 var (
 	ErrSpeaksTLS  = errors.New("it speaks TLS: use https://")
+	ErrSpeaksHTTP = errors.New("it speaks no TLS: use http://")
 	ErrSpeaksNATS = errors.New("that is a NATS server; the API is at the address that the plane has as --http")
 )
 
@@ -102,7 +103,7 @@ func (e *UnavailableError) Error() string {
 	switch {
 	case errors.As(e.Err, &untrusted):
 		return fmt.Sprintf("the plane at %s is not trusted: %v", e.Server, e.Err)
-	case errors.Is(e.Err, ErrSpeaksTLS), errors.Is(e.Err, ErrSpeaksNATS):
+	case errors.Is(e.Err, ErrSpeaksTLS), errors.Is(e.Err, ErrSpeaksHTTP), errors.Is(e.Err, ErrSpeaksNATS):
 		return fmt.Sprintf("no answer from the plane at %s: %v", e.Server, e.Err)
 	}
 	return fmt.Sprintf("no answer from the plane at %s: %v; is it running, and is that its address?", e.Server, e.Err)

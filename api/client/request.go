@@ -107,9 +107,14 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	}
 	if text := err.Error(); strings.Contains(text, "malformed HTTP") && strings.Contains(text, "server_id") {
 		err = ErrSpeaksNATS
+	} else if strings.Contains(text, inTLS) {
+		err = ErrSpeaksHTTP
 	}
 	return &UnavailableError{c.base.String(), err}
 }
+
+// inTLS is what Go's client says of a server that answers TLS with plain HTTP.
+const inTLS = "server gave HTTP response to HTTPS client"
 
 // inTheClear is what Go's servers answer to plain HTTP where they speak TLS.
 const inTheClear = "Client sent an HTTP request to an HTTPS server"
