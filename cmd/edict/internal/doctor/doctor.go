@@ -53,7 +53,12 @@ func Examine(ctx context.Context, p Patient) []Finding {
 			return append(all, Finding{Check: "plane", State: Skipped, Detail: "nothing was asked of it"})
 		}
 	}
-	all = append(all, p.caller(ctx), p.readiness(ctx), p.version(ctx))
+	caller := p.caller(ctx)
+	all = append(all, caller, p.readiness(ctx))
+	if caller.State == Failed {
+		return append(all, Finding{Check: "plane", State: Skipped, Detail: "nothing else was asked of it: it does not know who asks"})
+	}
+	all = append(all, p.version(ctx))
 	return append(all, p.status(ctx)...)
 }
 

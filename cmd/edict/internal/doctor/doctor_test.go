@@ -99,6 +99,7 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 		next  string
 	}{
 		"who one is":          {fake{denied: http.StatusUnauthorized}, "credentials", Failed, "--token-file"},
+		"what is not asked":   {fake{denied: http.StatusUnauthorized}, "plane", Skipped, ""},
 		"what one may":        {fake{denied: http.StatusForbidden}, "status", Skipped, "edict access can-i read plane"},
 		"a worker not ready":  {fake{checks: []resource.Check{{Name: "storage", Status: "failed", Detail: "full"}}}, "readiness", Failed, "df -h"},
 		"a clock that is off": {fake{date: time.Now().Add(-time.Minute)}, "clock", Warning, "timedatectl status"},
@@ -127,6 +128,17 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			require.Contains(t, f.Next, c.next)
 		})
 	}
+}
+
+// What the plane does not say to somebody it does not know is one finding, not one a question.
+func TestWrongCredentialsAreOneFinding(t *testing.T) {
+	failed := 0
+	for _, f := range Examine(t.Context(), serve(t, &fake{denied: http.StatusUnauthorized})) {
+		if f.State == Failed {
+			failed++
+		}
+	}
+	require.Equal(t, 1, failed)
 }
 
 func TestAnotherReleaseIsAWarning(t *testing.T) {
