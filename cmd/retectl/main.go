@@ -29,5 +29,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	cli.Completion(root)
 	return a.exit(root.ExecuteContext(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -94,17 +95,32 @@ func nearFlag(cmd *cobra.Command, word string) string {
 func Args(from, to int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < from || to >= 0 && len(args) > to {
-			return Usage(cmd, "got %d arguments; usage: %s", len(args), cmd.UseLine())
+			meant := ""
+			if to == 0 {
+				meant = filesMeant(cmd, args)
+			}
+			return Usage(cmd, "got %s; %susage: %s", Counted(len(args), "argument"), meant, cmd.UseLine())
 		}
 		return nil
 	}
+}
+
+// filesMeant asks whether arguments were meant to be files, of a command that takes these
+// with -f.
+func filesMeant(cmd *cobra.Command, args []string) string {
+	f := cmd.Flags().Lookup("file")
+	if f == nil || f.Shorthand != "f" {
+		return ""
+	}
+	return "did you mean -f " + strings.Join(args, " -f ") + "? "
 }
 
 // Required demands flags that have no default.
 func Required(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if f := cmd.Flags().Lookup(name); f.Value.String() == "" || f.Value.String() == "[]" {
-			return Usage(cmd, "--%s is required: %s", name, f.Usage)
+			_, usage := pflag.UnquoteUsage(f)
+			return Usage(cmd, "--%s is required: %s", name, usage)
 		}
 	}
 	return nil

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// What a command was not given, or not in that way, is said as a person reads it.
+func TestArgumentsAreAskedForInWords(t *testing.T) {
+	t.Parallel()
+	cmd := &cobra.Command{Use: "write -f FILE"}
+	dir := cmd.Flags().String("to", "", "`directory` to write to")
+	require.ErrorContains(t, Required(cmd, "to"), "--to is required: directory to write to\n")
+	*dir = "x"
+	require.NoError(t, Required(cmd, "to"))
+
+	none := Args(0, 0)
+	require.ErrorContains(t, none(cmd, []string{"web.yaml"}), "got 1 argument; usage: write -f FILE")
+	require.ErrorContains(t, none(cmd, []string{"a", "b"}), "got 2 arguments; usage: ")
+	cmd.Flags().StringArrayP("file", "f", nil, "file to read")
+	require.ErrorContains(t, none(cmd, []string{"a.yaml"}), "got 1 argument; did you mean -f a.yaml? usage: ")
+	require.ErrorContains(t, none(cmd, []string{"a", "b"}), "did you mean -f a -f b? usage: ")
+}
+
+// A shell that there are no completions for is refused, and not answered with the help.
+func TestCompletionOfAnotherShellIsNoCommand(t *testing.T) {
+	t.Parallel()
+	root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(&cobra.Command{Use: "below", Run: func(*cobra.Command, []string) {}})
+	var out bytes.Buffer
+	root.SetOut(&out)
+	Completion(root)
+	root.SetArgs([]string{"completion", "tcsh"})
+	require.ErrorContains(t, root.Execute(), `unknown command "tcsh"`)
+	root.SetArgs([]string{"completion", "bash"})
+	require.NoError(t, root.Execute())
+	require.Contains(t, out.String(), "bash completion")
+}
