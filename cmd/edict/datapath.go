@@ -46,7 +46,7 @@ table that the node had at a moment of the past.`,
 			}
 			t, err := c.Datapath.Table(cmd.Context(), args[0], client.TableQuery{StateQuery: client.StateQuery{At: at}})
 			if err != nil {
-				return beyondLog(err)
+				return atMoment(err, "node "+args[0], at)
 			}
 			return a.writeTable(t.Body, func() slugs { return slugsOf(cmd.Context(), c, args[0]) })
 		},

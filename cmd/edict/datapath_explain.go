@@ -73,7 +73,7 @@ func (a datapathCommands) asking(use, short, long string, write func(w io.Writer
 			}
 			e, err := c.Datapath.Explain(cmd.Context(), args[0], flow)
 			if err != nil {
-				return beyondLog(err)
+				return atMoment(err, "node "+args[0], flow.At)
 			}
 			a.warnFaults(e.Warnings)
 			a.warnRefused(e.Refused)

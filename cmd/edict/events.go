@@ -148,6 +148,7 @@ func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project
 		}
 		*last = frame.Seq
 		if frame.Event == nil {
+			fmt.Fprintf(a.stderr, "following what comes after event %d\n", frame.Seq)
 			continue
 		}
 		if err := a.printEvent(*frame.Event); err != nil {

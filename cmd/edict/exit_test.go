@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/api"
 )
 
 // What is at an address that is not a plane's, or not in that way, is said with the flag
@@ -35,12 +36,21 @@ func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
 	require.Equal(t, cli.Unavailable, code)
 	require.Contains(t, said, "it speaks TLS: use https://")
 
+	open := httptest.NewServer(http.NotFoundHandler())
+	defer open.Close()
+	code, said = ended(strings.Replace(open.URL, "http", "https", 1))
+	require.Equal(t, cli.Unavailable, code)
+	require.Contains(t, said, "it speaks no TLS: use http://")
+	require.NotContains(t, said, "is it running")
+
 	code, said = ended(greeter(t, "INFO {\"server_id\":\"N\"} \r\n"))
 	require.Equal(t, cli.Unavailable, code)
 	require.Contains(t, said, "that is a NATS server; the API is at the address that the plane has as --http\n")
 
 	refusal := resource.NewProblem(http.StatusUnauthorized, "unauthenticated", "this needs credentials")
 	require.Contains(t, explain(refusal), "(--token-file, --cert and --key, or a context)")
+	absent := resource.NewProblem(http.StatusNotFound, api.CodeNodeNotFound, "there is no node web-1 here")
+	require.Contains(t, explain(absent), "; 'edict node list' lists those of --project")
 }
 
 // greeter is the address of a server that says something to who connects.

@@ -73,6 +73,25 @@ func inflated(r io.ReadCloser) (_ io.ReadCloser, compressed bool, err error) {
 	return plain, true, err
 }
 
+// firstByte is the first byte of a text that is no space, or a space if it is far away;
+// 0: there is none. whole is the text, of which no more was read than that took.
+func firstByte(r io.Reader) (c byte, whole io.Reader, err error) {
+	in := bufio.NewReader(r)
+	for n := 1; n < in.Size(); n++ {
+		head, err := in.Peek(n)
+		if errors.Is(err, io.EOF) {
+			return 0, in, nil
+		}
+		if err != nil {
+			return 0, in, err
+		}
+		if c = head[n-1]; c > ' ' {
+			return c, in, nil
+		}
+	}
+	return ' ', in, nil
+}
+
 // lineCounter shows how many lines were sent, and notes whether there was a byte.
 type lineCounter struct {
 	r    io.Reader

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func main() {
@@ -25,6 +27,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	cli.Completion(root)
 	end := a.traceCommands(root)
 	code := a.exit(root.ExecuteContext(ctx))
 	end(code)

@@ -38,7 +38,7 @@ difference.`,
 			}
 			d, err := c.Nodes.Diff(cmd.Context(), args[0], from, to)
 			if err != nil {
-				return beyondLog(err)
+				return atMoment(err, "node "+args[0], strings.TrimSuffix(from+" or at "+to, " or at "))
 			}
 			if err := a.print(d, func(w io.Writer) { writeNodeDiff(w, d) }); err != nil {
 				return err

@@ -11,6 +11,8 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
+const nodeLine = `{"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}`
+
 func (a nodeCommands) nodeImportCommand() *cobra.Command {
 	var file string
 	var dry bool
@@ -18,7 +20,7 @@ func (a nodeCommands) nodeImportCommand() *cobra.Command {
 		Use:   "import -f FILE",
 		Short: "Register many nodes from NDJSON",
 		Long: `Register many nodes, or give them other facts, from lines such as
-  {"id":"web-1","labels":{"role":"web"},"addresses":["10.0.0.7"]}
+  ` + nodeLine + `
 Lines that are wrong are reported and change nothing; the others are applied. The
 file may be compressed with gzip. With --dry-run the plane judges each line by what is
 there now, and not by the lines before it.`,
@@ -44,8 +46,17 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string, dry bool) erro
 		return cli.Failed(cli.Unreadable, "%v", err)
 	}
 	defer input.Close()
+	first, whole, err := firstByte(input)
+	switch {
+	case err != nil:
+		return cli.Failed(cli.Unreadable, "%s: %v", name, err)
+	case first == 0:
+		return cli.Failed(cli.Unreadable, "no node in %s", name)
+	case first != '{' && first != ' ':
+		return cli.Failed(cli.Unreadable, "%s is not NDJSON: want a line a node, such as %s", name, nodeLine)
+	}
 	bar := progress.Start(a.stderr, "importing", "lines", total)
-	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{input, bar, new(bool)}, dryCalls(dry)...)
+	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{whole, bar, new(bool)}, dryCalls(dry)...)
 	bar.Stop()
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ here, from the nearest checkpoint, into a store that is thrown away.`,
 			}
 			s, err := c.Nodes.State(cmd.Context(), args[0], client.StateQuery{At: at})
 			if err != nil {
-				return beyondLog(err)
+				return atMoment(err, "node "+args[0], at)
 			}
 			if at != "" {
 				fmt.Fprintf(a.stderr, "as of sequence %d\n", s.LogSeq)
@@ -85,15 +85,29 @@ func checkMoment(cmd *cobra.Command, flag string, text *string) error {
 	return nil
 }
 
-// beyondLog makes the plane's refusal of a moment that is yet to come one of something
-// that is not there.
-func beyondLog(err error) error {
+// atMoment is an error about a node or a policy at a moment, now when that is "". The
+// plane's refusal of a moment that is yet to come is one of something that is not there.
+func atMoment(err error, what, at string) error {
 	var p *client.Problem
-	if errors.As(err, &p) && p.Status == http.StatusBadRequest && p.Code == api.CodeNotYet {
+	switch {
+	case !errors.As(err, &p):
+	case p.Status == http.StatusBadRequest && p.Code == api.CodeNotYet:
 		return cli.Failed(cli.NotFound, "%v", err)
+	case at != "" && (p.Code == api.CodeNodeNotFound || p.Code == api.CodePolicyNotFound):
+		return &absentThenError{p, what, at}
 	}
 	return err
 }
+
+// absentThenError means that something was not there at a moment of the past.
+type absentThenError struct {
+	*client.Problem
+	what, at string
+}
+
+func (e *absentThenError) Error() string { return fmt.Sprintf("there was no %s at %s", e.what, e.at) }
+
+func (e *absentThenError) Unwrap() error { return e.Problem }
 
 // moment is what --at names.
 type moment struct {

@@ -114,7 +114,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 }
 
 func (a nodeCommands) tellTrouble(err error, pause time.Duration) {
-	fmt.Fprintf(a.stderr, "%s edict: %v; resuming in %s\n", stamp(time.Now()), err, pause.Round(time.Millisecond))
+	fmt.Fprintf(a.stderr, "%s edict: %s; resuming in %s\n", stamp(time.Now()), explain(err), pause.Round(time.Millisecond))
 }
 
 // errEnough ends a watch that has seen what it should.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -41,4 +44,13 @@ func TestAReplayIsASentence(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "The log up to event 7 folds to 1 row, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 1, Digest: "ab"}))
 	require.Equal(t, "The log up to event 7 folds to 2 rows, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 2, Digest: "ab"}))
+}
+
+// A plane that is not trusted is no trouble that ends by itself: what helps is said at once.
+func TestAWatchSaysWhatHelpsWhereThePlaneIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	a := nodeCommands{&app{console: console{stderr: &said}}}
+	a.tellTrouble(fmt.Errorf("fetch the plane's keys: %w", x509.UnknownAuthorityError{}), time.Second)
+	require.Contains(t, said.String(), "give its certificate's authority with --ca FILE; resuming in 1s\n")
 }

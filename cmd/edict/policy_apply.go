@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,9 +87,20 @@ func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
 		return nil, err
 	}
 	if len(drafts) == 0 {
-		return nil, cli.Failed(cli.Unreadable, "no policy in the input")
+		return nil, cli.Failed(cli.Unreadable, "no policy in %s", inputNames(files))
 	}
 	return drafts, nil
+}
+
+// inputNames are what was read, as people call it.
+func inputNames(files []string) string {
+	names := slices.Clone(files)
+	for i, name := range names {
+		if name == "-" {
+			names[i] = document.Stdin
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // planeAndDrafts are what a command needs that compares files with a plane.

@@ -56,7 +56,7 @@ func (a policyCommands) policyEdit(ctx context.Context, c *client.Client, p reso
 				fmt.Fprintf(a.stdout, "policy/%s unchanged\n", p.Slug)
 				return nil
 			}
-			return cli.Failed(cli.Differs, "policy/%s is not revised; the text is in %s", p.Slug, e.file)
+			return cli.Failed(cli.Differs, "policy/%s is not revised; the text is in %s: correct it, then edict policy apply -f %[2]s", p.Slug, e.file)
 		}
 		after, err := a.revise(ctx, c, p, &e, dryCalls(dry)...)
 		if err == nil && len(e.faults) == 0 {
@@ -120,7 +120,7 @@ type edited struct {
 
 // read reads the policies of the text.
 func (e *edited) read() ([]author.Draft, []document.Fault) {
-	docs, faults := document.Parse("", e.text)
+	docs, faults := document.Parse(filepath.Base(e.file), e.text)
 	drafts, broken := author.Drafts(docs)
 	return drafts, append(faults, broken...)
 }

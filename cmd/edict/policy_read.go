@@ -91,7 +91,7 @@ func policyAt(ctx context.Context, c *client.Client, project uuid.UUID, name, at
 		id = now.ID
 	}
 	p, err := c.Policies.GetAt(ctx, project, id, at)
-	return p, beyondLog(err)
+	return p, atMoment(err, "policy "+name, at)
 }
 
 func writePolicy(w io.Writer, p resource.Policy) {

@@ -23,6 +23,9 @@ func suggestWords(cmd *cobra.Command) {
 		suggestWords(below)
 	}
 	if cmd.Name() == "policy" {
+		for _, word := range []string{"lint", "validate", "check"} {
+			cli.Instead(cmd, word, "edict policy dry-run -f FILE")
+		}
 		cli.Instead(cmd, "rollback", "edict policy get NAME --at SEQ -o yaml | edict policy apply -f -")
 	}
 }
