@@ -50,6 +50,7 @@ type Follower struct {
 	overrun    atomic.Uint64 // times the NATS client began to drop what nobody read
 	restored   bool          // the state file was read
 	splice     *splice
+	largest    int    // bytes of an event of the stream
 	log        string // which log the last answer was about
 	base       uint64 // that ids of the last answer were counted from; 0: not known
 	puller     func(context.Context) (State, error)
@@ -66,7 +67,7 @@ type Follower struct {
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
-		id: id, opt: opt, trust: opt.Trust, askKeys: opt.Trust == nil,
+		id: id, opt: opt, trust: opt.Trust, askKeys: opt.Trust == nil, largest: maxFrame,
 		documents: documents{strings.TrimRight(server, "/"), id, opt.HTTP, opt.Silence},
 	}
 	if opt.HTTP == nil {
@@ -235,7 +236,7 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 	}
 	began, before := time.Now(), f.Cursor()
 	body := newWatched(resp.Body, f.opt.Silence, func() { cancel(errSilent) })
-	err = f.read(ctx, newFrames(body), yield)
+	err = f.read(ctx, newFrames(body, f.largest), yield)
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		err = cause
 	}

@@ -365,7 +365,7 @@ func TestOverNATSASlowReaderIsToldWhatWasDropped(t *testing.T) {
 	r := p.read(f)
 	r.want(p.publish(web, rulesA))
 	p.publish(web, rulesB) // is being handed out, or waits, while the others are dropped
-	const burst = 200
+	const burst = 40
 	missing := map[policy.EventID]bool{}
 	for n := range burst {
 		missing[p.publish(uuid.UUID{14: 1, 15: byte(n)}, rulesA)] = true

@@ -37,10 +37,11 @@ type frames struct {
 	line   []byte
 	data   []byte
 	size   int
+	most   int // bytes of an event
 }
 
-func newFrames(r io.Reader) *frames {
-	return &frames{r: bufio.NewReaderSize(r, 32<<10)}
+func newFrames(r io.Reader, most int) *frames {
+	return &frames{r: bufio.NewReaderSize(r, 32<<10), most: most}
 }
 
 // next returns the next event that carries data. The error is io.EOF at the
@@ -140,7 +141,7 @@ func (f *frames) readLine() ([]byte, error) {
 
 // grow counts the bytes of an event.
 func (f *frames) grow(n int) error {
-	if f.size += n; f.size > maxFrame {
+	if f.size += n; f.size > f.most {
 		return errFrameTooLarge
 	}
 	return nil

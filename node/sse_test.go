@@ -15,7 +15,7 @@ import (
 func readAll(t *testing.T, r io.Reader) []frame {
 	t.Helper()
 	var out []frame
-	stream := newFrames(r)
+	stream := newFrames(r, maxFrame)
 	for {
 		f, err := stream.next()
 		if errors.Is(err, io.EOF) {
@@ -79,18 +79,20 @@ func TestFrames(t *testing.T) {
 func TestAnEventIsReadBeforeItsLastLineEndIsComplete(t *testing.T) {
 	r, w := io.Pipe()
 	go func() { _, _ = io.WriteString(w, "data: x\r\n\r") }() // a LF may follow, or not for an hour
-	f, err := newFrames(r).next()
+	f, err := newFrames(r, maxFrame).next()
 	require.NoError(t, err)
 	require.Equal(t, "x", string(f.data))
 	require.NoError(t, w.Close())
 }
 
 func TestAnEndlessEventIsRefused(t *testing.T) {
-	line := []byte("data: " + strings.Repeat("x", 4<<20) + "\n")
-	_, err := newFrames(&forever{line: line}).next()
-	require.ErrorIs(t, err, errFrameTooLarge)
-	_, err = newFrames(&forever{line: bytes.Repeat([]byte("x"), 4<<20)}).next()
-	require.ErrorIs(t, err, errFrameTooLarge)
+	for _, line := range []string{"data: " + strings.Repeat("x", 1<<10) + "\n", strings.Repeat("x", 1<<10)} {
+		f := newFrames(&forever{line: []byte(line)}, 64<<10)
+		_, err := f.next()
+		require.ErrorIs(t, err, errFrameTooLarge)
+		require.Greater(t, f.size, 64<<10-len(line), "not before")
+		require.LessOrEqual(t, f.size, 128<<10, "at once")
+	}
 }
 
 type forever struct {

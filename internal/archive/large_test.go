@@ -18,7 +18,7 @@ import (
 // TestAnArchiveIsReadEventByEvent: however many there are, they take no more memory
 // than the first of them.
 func TestAnArchiveIsReadEventByEvent(t *testing.T) {
-	const events, size = 32, 128 << 10
+	const events, size = 32, 64 << 10
 	w := writer{at: directory(t.TempDir()), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: segmentEvents, bytes: segmentBytes}
 	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	for i := range uint64(events) {
@@ -46,7 +46,7 @@ func TestAnArchiveIsReadEventByEvent(t *testing.T) {
 // one together.
 func TestALargeEventIsImported(t *testing.T) {
 	p := world(t, 30, 12)
-	body := bytes.Repeat([]byte("\xff\x00 no text"), 3<<20/10)
+	body := bytes.Repeat([]byte("\xff\x00 no text"), batchBytes/10+1)
 	p.publish("edict.log.00000000-0000-4000-8000-000000000000.node.n-1", body)
 	dir := t.TempDir()
 	p.export(dir)
@@ -64,7 +64,7 @@ func TestAnExportIsOfOneMoment(t *testing.T) {
 	p := world(t, 31, 50)
 	var g errgroup.Group
 	g.Go(func() error {
-		for i := range 200 {
+		for i := range 60 {
 			event := policy.NodeUpdated{ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)), Project: uuid.UUID{1}, Node: "n-1"}
 			if _, _, err := p.Publish(t.Context(), streams.Append{Event: event}); err != nil {
 				return err

@@ -33,6 +33,7 @@ type reader struct {
 	lines *bufio.Reader
 	close func()
 
+	most    int // bytes of a line
 	line    int
 	buf     []byte
 	sum     hash.Hash
@@ -59,7 +60,7 @@ func openReader(at place, name string) (*reader, error) {
 
 // newReader reads the header from a segment, compressed or not.
 func newReader(file string, from io.Reader) (*reader, error) {
-	r := &reader{file: file, lines: bufio.NewReaderSize(from, 64<<10), close: func() {}, sum: sha256.New()}
+	r := &reader{file: file, lines: bufio.NewReaderSize(from, 64<<10), close: func() {}, sum: sha256.New(), most: maxLine}
 	if magic, _ := r.lines.Peek(4); bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		z, err := zstd.NewReader(r.lines, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderLowmem(true))
 		if err != nil {
@@ -121,7 +122,7 @@ func (r *reader) event() (m streams.Message, ok bool, err error) {
 	if r.trailer != nil {
 		return m, false, nil
 	}
-	text, err := r.next(maxLine)
+	text, err := r.next(r.most)
 	if err != nil {
 		return m, false, err
 	}

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"encoding/hex"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +23,10 @@ func (p *plane) odd() {
 	p.publish("edict.log.00000000-0000-4000-8000-000000000000.node.n-2", []byte("line\u2028 separator </script> \\ \""))
 }
 
+var worlds = flag.Uint64("archive.worlds", 1, "logs that TestAnImportedLogIsTheOneThatWasExported exports and imports")
+
 func TestAnImportedLogIsTheOneThatWasExported(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range *worlds {
 		from := world(t, seed, 60)
 		from.odd()
 		dir := t.TempDir()
@@ -120,7 +123,7 @@ func TestAnArchiveOfTheEndHasTheSameChain(t *testing.T) {
 }
 
 func TestAFoldOfTheArchiveIsAFoldOfTheLog(t *testing.T) {
-	p := world(t, 6, 80)
+	p := world(t, 6, 40)
 	dir := t.TempDir()
 	p.export(dir)
 	a := opened(t, dir)

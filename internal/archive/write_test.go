@@ -141,15 +141,16 @@ func TestTwoDoNotWriteAtOnce(t *testing.T) {
 
 // TestWhatIsNoFileIsNotWaitedFor: a pipe in the place of one, and a file that never ends.
 func TestWhatIsNoFileIsNotWaitedFor(t *testing.T) {
+	dir, _ := backedUp(t)
 	for name, put := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
 	} {
 		for _, file := range []string{BackupKeys, manifestName, filepath.Join(BackupLog, segmentName(11))} {
 			t.Run(name+" for "+filepath.Base(file), func(t *testing.T) {
-				dir, _ := backedUp(t)
-				path := filepath.Join(dir, file)
-				require.NoError(t, os.Remove(path))
+				path, aside := filepath.Join(dir, file), filepath.Join(dir, "aside")
+				require.NoError(t, os.Rename(path, aside))
+				defer func() { require.NoError(t, os.Rename(aside, path)) }()
 				require.NoError(t, put(path))
 				_, err := OpenBackup(t.Context(), dir)
 				require.ErrorContains(t, err, "not a regular file")

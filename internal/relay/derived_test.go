@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -27,13 +28,15 @@ type derived struct {
 	said  map[string]string // by the name of a notice: type and payload
 }
 
+var derivedWorlds = flag.Uint64("derived.worlds", 1, "worlds that TestWhoeverSaysItSaysTheSameUnderOneID follows")
+
 // TestWhoeverSaysItSaysTheSameUnderOneID has streams follow generated worlds event by event,
 // and then asks the worker that told them, one that folded the same log in other
 // batches, and one that was rebuilt, what followed every id and every event.
 // Whatever is said under one id is the same, byte for byte, and nothing that
 // changed is left out.
 func TestWhoeverSaysItSaysTheSameUnderOneID(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range *derivedWorlds {
 		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
 			t.Parallel()
 			d := &derived{T: t, log: newScript(t), truth: oracle.NewHistory(stageBase), said: map[string]string{}}

@@ -671,10 +671,11 @@ func TestAStreamMissesNothingOfAServerThatComesBack(t *testing.T) {
 // nobody: what is published goes no faster.
 func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	t.Parallel()
-	cores := runtime.GOMAXPROCS(0) // each publishes, and may be a thousand messages ahead
+	cores := runtime.GOMAXPROCS(0) // each publishes, and may be so far ahead
+	const ahead = 100
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: 1250 * cores,
+		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: ahead * 5 / 4 * cores,
 	})
 	require.NoError(t, err)
 	ns.Start()
@@ -684,7 +685,7 @@ func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	p := newPlaneOn(t, at)
 	_, _, err = streams.CreateNodeStream(p.within(), p.conn)
 	require.NoError(t, err)
-	nodes := 2000 * cores
+	nodes := 2 * ahead * cores
 	labels, err := policy.NewLabels(map[string]string{"role": "web"}, "")
 	require.NoError(t, err)
 	events := make([]streams.Append, nodes)
@@ -695,7 +696,7 @@ func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	require.NoError(t, err)
 	wire := p.connect(at)
 	listeners := streams.NewListeners(wire)
-	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: listeners, Share: all()}})
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: listeners, Share: all(), Ahead: ahead}})
 	require.Eventually(t, listeners.Streams, soon, time.Millisecond)
 	w.at(p.revise(p.policyID(1), "role=web", 80))
 	require.Eventually(t, func() bool {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -36,6 +37,7 @@ type publisher struct {
 	time        time.Time     // log timestamp of it
 	past        []position    // where it was in the last seconds, oldest first
 	seals       []*sealer     // of the shards
+	ahead       int           // messages that a shard may publish before a stream has stored them
 
 	mu     sync.Mutex
 	parts  map[int]*part
@@ -70,8 +72,8 @@ func newPublisher(r *Relay) *publisher {
 	}
 	p := &publisher{
 		store: r.store, opt: o, partitions: r.opt.Partitions, r: r,
-		envelopes: r.envelopes,
-		parts:     map[int]*part{}, kick: make(chan struct{}, 1),
+		envelopes: r.envelopes, ahead: cmp.Or(o.Ahead, streamAhead),
+		parts: map[int]*part{}, kick: make(chan struct{}, 1),
 	}
 	p.noListeners.Store(true) // until the first round
 	p.inbox = newInbox(r.opt.HubBytes, p.wanted, func(int) {})

@@ -112,14 +112,14 @@ func (s *shard) flush() error {
 	s.messages.Add(int64(len(s.outgoing)))
 	return s.seal.seal(s.outgoing, func(l *outgoing, header map[string][]string, body []byte) error {
 		subject := wire.NodeSubject(l.node, l.name)
-		if s.sent++; s.stream && s.sent%streamAhead == 0 {
+		if s.sent++; s.stream && s.sent%s.ahead == 0 {
 			return s.pace(subject, header, body)
 		}
 		return s.opt.Wire.Tell(subject, header, body)
 	})
 }
 
-// streamAhead is how many messages may be published before a stream has stored them.
+// streamAhead is how many messages a core may publish before a stream has stored them.
 // A server silently drops what its stream does not keep up with; by default it
 // buffers 10,000 messages for a stream, and every core publishes.
 const streamAhead = 1000

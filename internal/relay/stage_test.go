@@ -11,15 +11,17 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -189,6 +191,7 @@ type stage struct {
 	ring   *artifact.Keyring
 	relay  *Relay
 	server *httptest.Server
+	narrow atomic.Bool // the system keeps little of a stream
 	fed    int
 	stop   context.CancelFunc // of the relay
 	ended  chan struct{}      // it has
@@ -202,8 +205,7 @@ func newStage(t testing.TB, log *script, opt Options) *stage {
 
 func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, set ...func(*Relay)) *stage {
 	popt.Partitions, popt.Created, popt.Base = 4, stageBorn, stageBase
-	dir := t.TempDir()
-	store, err := projector.Open(dir, popt)
+	store, err := projector.Open("store", popt.On(vfs.NewMem()))
 	require.NoError(t, err)
 	g := &stage{t: t, log: log, store: store, ring: artifact.NewKeyring(testSigner)}
 	g.relay = New(store, g.ring, stageBorn, opt)
@@ -211,8 +213,20 @@ func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, 
 		f(g.relay)
 	}
 	g.server = httptest.NewUnstartedServer(http.HandlerFunc(g.serve))
-	g.server.Config.ConnContext = WithConn
+	g.server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if tcp, ok := c.(*net.TCPConn); ok && g.narrow.Load() {
+			_ = tcp.SetWriteBuffer(4 << 10)
+		}
+		return WithConn(ctx, c)
+	}
 	g.server.Start()
+	g.server.Client().Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if tcp, ok := c.(*net.TCPConn); ok && g.narrow.Load() {
+			_ = tcp.SetReadBuffer(4 << 10)
+		}
+		return c, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var failed error
 	g.ended = make(chan struct{})
@@ -228,7 +242,6 @@ func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, 
 		g.server.CloseClientConnections()
 		g.server.Close()
 		require.NoError(t, store.Close())
-		require.NoError(t, os.RemoveAll(dir)) // a property makes thousands
 	})
 	t.Cleanup(g.close)
 	return g

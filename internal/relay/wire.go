@@ -59,6 +59,7 @@ type PublishOptions struct {
 	// Marks is up to where a partition is known to be published by the worker that had
 	// it before. ok is false if that is not known; nil: it is not known of any.
 	Marks func(partition int) (seq uint64, ok bool)
+	Ahead int // messages that a core may publish before a stream has stored them; 0: 1,000
 }
 
 // everybody is Listeners for which anybody may be subscribed.

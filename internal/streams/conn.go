@@ -58,6 +58,7 @@ type Conn struct {
 	link     *link
 	log      *slog.Logger
 	maxBatch int // messages of an atomic batch
+	ahead    int // messages held ahead of who reads a stream
 	replicas int
 	server   *Server // embedded; nil: external servers
 
@@ -74,7 +75,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, replicas: max(1, opt.Replicas)}
+	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, ahead: followBuffer, replicas: max(1, opt.Replicas)}
 	options := append(c.handlers(),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),

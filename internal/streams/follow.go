@@ -19,7 +19,7 @@ import (
 const (
 	followBatch     = 1000    // messages yielded together, at most
 	followTogether  = 2 << 20 // bytes yielded together, but for a message that is larger
-	followBuffer    = 4096    // messages held ahead of the reader
+	followBuffer    = 4096    // messages held ahead of the reader, of Conn.ahead
 	followBytes     = 8 << 20 // bytes held ahead of the reader, and asked of the server at once
 	followPull      = 1000    // messages asked of the server at once
 	followHeartbeat = 2 * time.Second
@@ -105,7 +105,7 @@ func (f *follower) once(ctx context.Context, yield func([]Message, error) bool) 
 	if f.to > 0 && cons.CachedInfo().NumPending == 0 {
 		return f.ended()
 	}
-	q := newQueue(down, cons.CachedInfo().Delivered.Consumer)
+	q := newQueue(down, cons.CachedInfo().Delivered.Consumer, f.c.ahead)
 	defer q.close()
 	cc, err := cons.Consume(q.put,
 		jetstream.PullMaxMessagesWithBytesLimit(followPull, max(followBytes, 2*f.c.MaxPayload())),

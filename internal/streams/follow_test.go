@@ -80,8 +80,11 @@ func TestAFollowerOutlivesRestartsOfTheServer(t *testing.T) {
 
 func TestALongLogIsReadInOrder(t *testing.T) {
 	t.Parallel()
-	l := openLog(t, embedded(t))
-	const total = followBuffer + 500
+	c := embedded(t)
+	require.Equal(t, followBuffer, c.ahead)
+	c.ahead = 300
+	l := openLog(t, c)
+	const total = 1500
 	var events []Append
 	for i := range total {
 		events = append(events, Append{Event: node(fmt.Sprintf("n%d", i), 0), Bulk: true})
@@ -95,10 +98,11 @@ func TestALongLogIsReadInOrder(t *testing.T) {
 }
 
 func TestAFullQueueHoldsItsWriterBack(t *testing.T) {
-	q := newQueue(context.Background(), 0)
+	const most = 300
+	q := newQueue(context.Background(), 0, most)
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		for i := range 2 * followBuffer {
+		for i := range 2 * most {
 			q.put(fakeMsg{reply: fmt.Sprintf("$JS.ACK.S.C.1.%d.%d.1.0", i+1, i+1)})
 		}
 	})
@@ -107,13 +111,13 @@ func TestAFullQueueHoldsItsWriterBack(t *testing.T) {
 		defer q.mu.Unlock()
 		return len(q.msgs)
 	}
-	require.Eventually(t, func() bool { return held() == followBuffer }, within20s, tick)
+	require.Eventually(t, func() bool { return held() == most }, within20s, tick)
 	want := uint64(1)
-	for want <= 2*followBuffer {
+	for want <= 2*most {
 		batch, _, err := q.take(within(t), 0)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, len(batch), followBatch)
-		assert.LessOrEqual(t, held(), followBuffer)
+		assert.LessOrEqual(t, held(), most)
 		for _, m := range batch {
 			require.Equal(t, want, m.Seq)
 			want++
@@ -190,7 +194,7 @@ func TestAMessageLostOnTheWayIsReadAgain(t *testing.T) {
 }
 
 func TestTheQueueTellsALostMessageFromAnAbsentOne(t *testing.T) {
-	q := newQueue(context.Background(), 0)
+	q := newQueue(context.Background(), 0, followBuffer)
 	q.put(fakeMsg{reply: "$JS.ACK.S.C.1.10.1.1700000000000000000.5"})
 	q.put(fakeMsg{reply: "$JS.ACK.S.C.1.12.2.1700000000000000000.4"}) // 11 is absent
 	batch, pending, err := q.take(within(t), 0)
@@ -225,7 +229,7 @@ func TestDeliveriesAreReadFromEveryFormOfReplySubject(t *testing.T) {
 
 // Large messages are given few at a time, and what was given is kept by nobody.
 func TestTheQueueGivesFewLargeMessagesTogether(t *testing.T) {
-	q := newQueue(context.Background(), 0)
+	q := newQueue(context.Background(), 0, followBuffer)
 	const size = followTogether/2 - 1024
 	for i := range 5 {
 		q.put(fakeMsg{reply: fmt.Sprintf("$JS.ACK.S.C.1.%d.%d.1.0", i+1, i+1), data: make([]byte, size)})

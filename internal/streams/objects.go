@@ -18,6 +18,8 @@ type Objects struct {
 	name   string
 	stream string
 	store  jetstream.ObjectStore
+
+	inFlight int // bytes of an object that the server has not stored yet, at most
 }
 
 // Object is one value, without its bytes.
@@ -69,7 +71,7 @@ func openObjects(ctx context.Context, c *Conn, name string, open func(context.Co
 	if err != nil {
 		return nil, fmt.Errorf("open object store %s: %w", name, err)
 	}
-	return &Objects{c: c, name: name, stream: objectsPrefix + name, store: store}, nil
+	return &Objects{c: c, name: name, stream: objectsPrefix + name, store: store, inFlight: objectInFlight}, nil
 }
 
 func (o *Objects) object(info *jetstream.ObjectInfo) Object {

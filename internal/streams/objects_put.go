@@ -18,7 +18,7 @@ import (
 
 const (
 	objectChunk    = 128 << 10 // bytes of a message, as NATS clients cut objects
-	objectInFlight = 32 << 20  // bytes of an object that the server has not stored yet, at most
+	objectInFlight = 32 << 20  // of Objects.inFlight
 )
 
 // Put stores what r yields under a name that has nothing yet, and returns once
@@ -40,7 +40,7 @@ func (o *Objects) Put(ctx context.Context, name string, r io.Reader) (Object, er
 func (o *Objects) put(ctx context.Context, name string, r io.Reader) (*jetstream.ObjectInfo, error) {
 	info := &jetstream.ObjectInfo{Bucket: o.name, NUID: rand.Text()}
 	info.ObjectMeta = jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: objectChunk}}
-	f := &flight{ctx: ctx, js: o.c.js}
+	f := &flight{ctx: ctx, js: o.c.js, most: o.inFlight / objectChunk}
 	sum := sha256.New()
 	for subject := chunksPrefix + o.name + chunksInfix + info.NUID; ; {
 		chunk := make([]byte, objectChunk) // the library may send it again
@@ -87,12 +87,13 @@ func (o *Objects) put(ctx context.Context, name string, r io.Reader) (*jetstream
 type flight struct {
 	ctx  context.Context
 	js   jetstream.JetStream
+	most int // of acks
 	acks []jetstream.PubAckFuture
 }
 
 // send sends one message more, as soon as there is room for it.
 func (f *flight) send(m *nats.Msg) error {
-	if err := f.land(objectInFlight/objectChunk - 1); err != nil {
+	if err := f.land(f.most - 1); err != nil {
 		return err
 	}
 	ack, err := f.js.PublishMsgAsync(m)

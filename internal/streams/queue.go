@@ -19,6 +19,7 @@ type queue struct {
 	ready chan struct{}   // one signal: there is something to look at
 	room  chan struct{}   // one signal: there is room again
 	done  chan struct{}   // closed by the reader
+	most  int             // of msgs
 
 	mu       sync.Mutex
 	msgs     []Message
@@ -31,8 +32,9 @@ type queue struct {
 // errQuiet: nothing came for a while.
 var errQuiet = errors.New("quiet")
 
-func newQueue(down context.Context, delivered uint64) *queue {
+func newQueue(down context.Context, delivered uint64, most int) *queue {
 	return &queue{
+		most:     most,
 		down:     down,
 		ready:    make(chan struct{}, 1),
 		room:     make(chan struct{}, 1),
@@ -60,7 +62,7 @@ func (q *queue) put(m jetstream.Msg) {
 	}
 	msg := Message{Seq: d.streamSeq, Subject: m.Subject(), Body: m.Data(), Header: m.Headers(), Time: d.time}
 	q.mu.Lock()
-	for q.err == nil && (len(q.msgs) >= followBuffer || q.bytes >= followBytes) {
+	for q.err == nil && (len(q.msgs) >= q.most || q.bytes >= followBytes) {
 		q.mu.Unlock()
 		select {
 		case <-q.room:

@@ -9,7 +9,7 @@ import (
 
 // A reader that is slower than the server never finds its queue empty.
 func TestNothingIsReadAfterTheEndOfAContext(t *testing.T) {
-	q := newQueue(t.Context(), 0)
+	q := newQueue(t.Context(), 0, followBuffer)
 	defer q.close()
 	q.msgs, q.bytes = []Message{{Seq: 1}, {Seq: 2}}, followBytes
 	ctx, end := context.WithCancel(t.Context())

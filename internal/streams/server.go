@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -62,6 +63,8 @@ type ServerOptions struct {
 	// network; nil: none.
 	Guard Guard
 	TLS   *tls.Config
+
+	maxBatch int // messages of an atomic batch; 0: embeddedMaxBatch
 }
 
 // Server is an embedded nats-server with JetStream.
@@ -121,7 +124,7 @@ func (s *Server) options() (*server.Options, error) {
 		MaxPayload:            embeddedMaxPayload,
 		StreamMaxBufferedMsgs: embeddedMaxBuffered,
 		StreamMaxBufferedSize: embeddedMaxBufferedSize,
-		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: embeddedMaxBatch},
+		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: cmp.Or(s.opt.maxBatch, embeddedMaxBatch)},
 
 		DisableJetStreamBanner: true,
 	}

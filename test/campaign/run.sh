@@ -73,6 +73,9 @@ piece race "$GO" test -race ${DRIVERS:?is in the Makefile: run make test-faults}
 # shellcheck disable=SC2086 # several
 piece race-worlds env EDICT_RACE_WHOLE=1 "$GO" test -race ${WORLDS:?is in the Makefile: run make test-faults} -timeout 60m
 piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
+piece stream-bytes "$GO" test -v ./node -run 'TestACutAtAnyByte' -node.cuts 1 -timeout 30m
+piece said "$GO" test -v ./internal/relay -run 'TestWhoeverSaysIt' -derived.worlds 100 -timeout 30m
+piece archives "$GO" test -v ./internal/archive -run 'TestAnImportedLogIs' -archive.worlds 40 -timeout 30m
 piece mutants "$GO" test -tags faults -v ./test/faults -run 'Mutant' -mutant.seeds 5 -mutant.rooms -timeout 60m
 piece model "$GO" run ./test/model -steps 5000000 -seed "$seed"
 piece model-all "$GO" run ./test/model -all -steps 12000000
