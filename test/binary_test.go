@@ -33,7 +33,11 @@ var edict = sync.OnceValues(func() (string, error) {
 	}
 	binaries = dir
 	bin := filepath.Join(dir, "edict")
-	return bin, build("./cmd/edict", bin)
+	var flags []string
+	if *clockOverlay != "" {
+		flags = []string{"-overlay", *clockOverlay}
+	}
+	return bin, build("./cmd/edict", bin, flags...)
 })
 
 // binaries is the folder of what was built; empty: no test asked for any.
@@ -88,6 +92,7 @@ type process struct {
 	data      string
 	args      []string
 	env       []string // beside the test's own
+	clock     *clock   // nil: the machine's
 	cmd       *exec.Cmd
 	gone      chan struct{} // closed when cmd has ended
 	log       bytes.Buffer  // of every run; read it when gone is closed
@@ -143,7 +148,7 @@ func (p *process) launch() (ready string) {
 	}
 	args := slices.Concat([]string{"serve", "--data", p.data, "--http", p.http, "--ready-file", ready}, where, p.args)
 	p.cmd = exec.Command(p.bin, args...)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.log, &p.log, append(os.Environ(), p.env...)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.log, &p.log, slices.Concat(os.Environ(), p.env, p.clock.env())
 	require.NoError(p.t, p.cmd.Start())
 	cmd, gone := p.cmd, make(chan struct{})
 	p.gone = gone

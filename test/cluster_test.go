@@ -64,7 +64,7 @@ func (c *cluster) work(args ...string) *process {
 	require.NoError(c.t, err)
 	name := "w" + strconv.Itoa(len(c.workers)+1)
 	p := &process{
-		t: c.t, bin: bin, data: c.t.TempDir(), http: anyPort, nats: c.url,
+		t: c.t, bin: bin, data: c.t.TempDir(), http: anyPort, nats: c.url, clock: newClock(c.t),
 		args:  append([]string{"--name", name, "--lease-ttl", c.ttl.String()}, args...),
 		where: []string{"--nats", c.url, "--replicas", strconv.Itoa(c.replicas), "--signing-key", c.key},
 	}

@@ -39,8 +39,9 @@ type natsServer struct {
 	Client, Cluster string
 	Routes          []string // where it dials the others
 
-	cmd  *exec.Cmd
-	gone chan struct{}
+	clock *clock
+	cmd   *exec.Cmd
+	gone  chan struct{}
 }
 
 // beServer is that process. It ends when its parent does.
@@ -84,7 +85,7 @@ func (s *natsServer) start(t *testing.T) {
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
 	s.cmd = exec.Command(os.Args[0])
-	s.cmd.Env = append(os.Environ(), asServer+"="+string(text))
+	s.cmd.Env = slices.Concat(os.Environ(), []string{asServer + "=" + string(text)}, s.clock.env())
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, s.cmd.Start())
 	cmd, gone := s.cmd, make(chan struct{})
@@ -112,7 +113,7 @@ func newNATSCluster(t *testing.T, ttl time.Duration) *natsCluster {
 	free := natscluster.Free(t, 2*n)
 	var urls []string
 	for i := range n {
-		s := &natsServer{Name: fmt.Sprint("nats-", i), Dir: t.TempDir(), Client: free[2*i].String(), Cluster: free[2*i+1].String()}
+		s := &natsServer{Name: fmt.Sprint("nats-", i), Dir: t.TempDir(), Client: free[2*i].String(), Cluster: free[2*i+1].String(), clock: newClock(t)}
 		c.processes, urls = append(c.processes, s), append(urls, "nats://"+s.Client)
 	}
 	for i, s := range c.processes {
@@ -227,6 +228,9 @@ func (c *natsCluster) server(i int) *natsServer { return c.processes[i%len(c.pro
 // suffers does one of the ills, and ends it. A worker suffers where there is another one.
 func (c *natsCluster) suffers(r *rand.Rand, round int) (what string) {
 	all := slices.Clone(ills)
+	if *clockOverlay != "" {
+		all = append(all, stepped...)
+	}
 	if len(c.workers) == 1 {
 		all = slices.DeleteFunc(all, func(x ill) bool { return x.workers })
 	}
@@ -280,6 +284,9 @@ func TestNATSServersThatAreKilledPausedAndIsolatedLoseNothing(t *testing.T) {
 		c.work()
 	}
 	c.workers[0].divided(len(c.workers))
+	if w := c.workers[0]; w.clock != nil {
+		w.keepsTimeBy(w.clock)
+	}
 	base := func(i int) string { return "http://" + c.workers[i%len(c.workers)].http }
 	nodes := []string{"n0-a", "n0-b", "n1-a", "n1-b"}[:upTo(2, 4)]
 	var authors []*author

@@ -62,6 +62,12 @@ repeat() {
 kills() { piece "kills.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLost$' -kills 200 -crash.authors 3 -crash.seed "$2" -timeout 30m; }
 workers() { piece "workers.$1" "$GO" test -v ./test -run 'TestNothingAcknowledgedIsLostOnACluster' -cluster.kills 60 -crash.authors 3 -crash.seed "$2" -timeout 30m; }
 cluster() { piece "cluster.$1" "$GO" test -v ./test -run 'TestNATSServersThat' -server.faults 60 -trouble.long -crash.seed "$2" -timeout 40m; }
+clocks() { piece "clocks.$1" stepped "$2"; }
+# Clocks can be stepped in what is built for it: the test, whose binary the NATS servers are, and the workers.
+stepped() {
+	"$GO" run ./test/clock "$dir/clock" && overlay=$(cd "$dir/clock" && pwd)/overlay.json &&
+		"$GO" test -overlay "$overlay" -v ./test -run 'TestNATSServersThat' -clock.overlay "$overlay" -server.faults 54 -trouble.long -crash.seed "$1" -timeout 60m
+}
 power() { piece "power.$1" "$GO" test -v ./internal/projector -run 'TestACrashLeaves|TestAnyWriteMay' -crash.seeds 2000 -crash.first "$2" -fail.every 1 -timeout 30m; }
 packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPackets' -enforce.policies 1000 -enforce.first "$2" -timeout 30m; }
 
@@ -87,6 +93,7 @@ piece origins "$GO" test -v ./internal/snapshot -run 'TestALogThatIsCut' -origin
 repeat kills 5
 repeat workers 2
 repeat cluster 5
+repeat clocks 2
 repeat power 5
 repeat packets 4
 piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
