@@ -234,12 +234,11 @@ func TestASlowReaderHearsTheNewest(t *testing.T) {
 	log.node("slow", "role=web")
 	log.node("fast", "role=web")
 	g := newStage(t, log, Options{})
-	g.narrow.Store(true)
 	g.play()
 	for k, accept := range []string{"", "text/event-stream;dialect=batch"} {
 		slow, fast := g.open("slow", "", accept), g.open("fast", "", accept)
 		// A payload that fills what the system keeps of a stream, again and again.
-		rules := manyRules()[:policy.MaxRules/4]
+		rules := manyRules()
 		const rounds = 8
 		for i := range rounds {
 			rules[0].Ports.From = uint16(i + 1)

@@ -11,13 +11,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,7 +189,6 @@ type stage struct {
 	ring   *artifact.Keyring
 	relay  *Relay
 	server *httptest.Server
-	narrow atomic.Bool // the system keeps little of a stream
 	fed    int
 	stop   context.CancelFunc // of the relay
 	ended  chan struct{}      // it has
@@ -213,20 +210,8 @@ func newStageOn(t testing.TB, log *script, opt Options, popt projector.Options, 
 		f(g.relay)
 	}
 	g.server = httptest.NewUnstartedServer(http.HandlerFunc(g.serve))
-	g.server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		if tcp, ok := c.(*net.TCPConn); ok && g.narrow.Load() {
-			_ = tcp.SetWriteBuffer(4 << 10)
-		}
-		return WithConn(ctx, c)
-	}
+	g.server.Config.ConnContext = WithConn
 	g.server.Start()
-	g.server.Client().Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if tcp, ok := c.(*net.TCPConn); ok && g.narrow.Load() {
-			_ = tcp.SetReadBuffer(4 << 10)
-		}
-		return c, err
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var failed error
 	g.ended = make(chan struct{})
