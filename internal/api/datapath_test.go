@@ -267,7 +267,7 @@ func TestARolloutWaitsForTablesNoLongerThanItsPatience(t *testing.T) {
 				d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 1 << 21})
 				d.TablePatience = patience
 			})
-			const sets = 100
+			const sets = 30
 			for i := range sets {
 				p.put(fmt.Sprintf("n%d", i), fmt.Sprintf(`{"labels":{"role":"web","n":"v%d"},"addresses":[]}`, i))
 			}

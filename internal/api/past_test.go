@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"iter"
 	"maps"
@@ -89,6 +90,8 @@ func withAt(path string, seq uint64) string {
 	return path + "?at=" + fmt.Sprint(seq)
 }
 
+var pastSteps = flag.Int("past.steps", 24, "steps of the history of TestThePastIsWhatWasAnsweredThen")
+
 // Whatever happened since, what a plane answers about a moment of the past is what a plane
 // answered whose log ended there, byte for byte; and what became of a node between two
 // moments is what differs between the answers.
@@ -97,7 +100,7 @@ func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
 	g := gen.New(seed)
 	var msgs []streams.Message
 	var nodes, made []string
-	for _, e := range gen.NewScribe(project, seed).WriteAll(g.WithRollouts(g.History(g.World(6, 6), 60))) {
+	for _, e := range gen.NewScribe(project, seed).WriteAll(g.WithRollouts(g.History(g.World(6, 6), *pastSteps))) {
 		msgs = append(msgs, streams.Message{Subject: e.Subject, Body: e.Body})
 		switch s, ok := wire.ParseSubject(e.Subject); {
 		case ok && s.Family == policy.FamilyNode && !slices.Contains(nodes, s.ID):

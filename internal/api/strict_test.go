@@ -40,6 +40,7 @@ func TestAPutReplacesTheWholePolicy(t *testing.T) {
 func TestUnknownParametersAreRefused(t *testing.T) {
 	p := newPlane(t)
 	names := strings.NewReplacer("{project}", project, "{policy}", project, "{revision}", project, "{node}", "n", "{admission}", "a", "{principal}", "a", "{kind}", "k", "{name}", "n", "{key}", "k", "{seq}", "1", "{profile}", "heap")
+	handler := api.New(p.deps)
 	asked := 0
 	for _, r := range api.Routes() {
 		if r.ID == "endSignIn" {
@@ -52,7 +53,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 			if r.BodyType != "" {
 				header = []string{"Content-Type: " + r.BodyType}
 			}
-			a := serve(t, api.New(p.deps), r.Method, path+"?"+query, "", header...)
+			a := serve(t, handler, r.Method, path+"?"+query, "", header...)
 			require.Equal(t, http.StatusBadRequest, a.StatusCode, "%s %s: %s", r.Method, path, a.body)
 			if query == "bogus=1" {
 				require.Contains(t, string(a.body), "bogus", "%s %s", r.Method, path)

@@ -99,6 +99,7 @@ repeat packets 4
 piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
 piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogThatMet|TestABackupAnd|TestAStreamIs|TestOthers|TestAGenerated' -trouble.long -crash.seed "$seed" -timeout 60m
 piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -crash.seed "$seed" -timeout 60m
+piece routes "$GO" test -race -v ./internal/api -run 'TestEveryRouteRefuses|TestThePastIs' -bad.all -past.steps 60 -timeout 30m
 piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
 piece fleet "$GO" test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long -timeout 30m
 piece tables "$GO" test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first "$seed" -timeout 30m
