@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -107,10 +108,33 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	}
 	if text := err.Error(); strings.Contains(text, "malformed HTTP") && strings.Contains(text, "server_id") {
 		err = ErrSpeaksNATS
+	} else if strings.Contains(text, spokeFirst) && greetsAsNATS(ctx, c.base.Host) {
+		err = ErrSpeaksNATS
 	} else if strings.Contains(text, inTLS) {
 		err = ErrSpeaksHTTP
 	}
 	return &UnavailableError{c.base.String(), err}
+}
+
+// spokeFirst is what Go's client says of a server whose bytes came before the request was sent.
+const spokeFirst = "readLoopPeekFailLocked"
+
+// greetsAsNATS reports whether a server begins as NATS servers do.
+func greetsAsNATS(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	until, _ := ctx.Deadline()
+	begin := make([]byte, len("INFO {"))
+	if conn.SetReadDeadline(until) != nil {
+		return false
+	}
+	_, err = io.ReadFull(conn, begin)
+	return err == nil && string(begin) == "INFO {"
 }
 
 // inTLS is what Go's client says of a server that answers TLS with plain HTTP.

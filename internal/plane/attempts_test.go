@@ -242,7 +242,7 @@ func attempts(told string) []attempt {
 		{"append an admission policy", "author", "root", ask("edict.log.admission.x", "{}")},
 		{"listen as a producer", "author", "root", listen("edict.log.>")},
 		{"listen to a node as a producer", "author", "n1", listen("edict.node.n1.>")},
-		{"connect with relations that say nothing of NATS", "reader", "author", tell("edict.log."+ours+".node.n4", "{}")},
+		{"connect with relations that say nothing of NATS", "reader", "author", stored(tell("edict.log."+ours+".node.n4", "{}"))},
 		{"connect without a token", "none", "root", tell("x", "")},
 		{"connect with a wrong token", "nobody", "root", tell("x", "")},
 		{"connect with the name in a certificate as a token", "named", "root", tell("x", "")},
