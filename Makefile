@@ -33,7 +33,10 @@ STRUCK := $(GO) test -tags faults
 # rooms, or the tools of others, or have one goroutine, in which there is nothing to detect. They need a third of the time without;
 # make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
 DRIVERS := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy \
-	./test/model ./internal/test/gen ./internal/compiler/kubernetes ./internal/compiler/lint ./cmd/edict/internal/document
+	./test/faults ./test/standards ./test/kubernetes ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
+	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
+	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz \
+	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
 export RAPID_CHECKS ?= 30
 
 # The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main

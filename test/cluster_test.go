@@ -152,7 +152,7 @@ func newChanges(at *process) *changes {
 // while policies and nodes change. Who listens hears everything at least once, and
 // never two things under one id.
 func TestOthersTakeOverWhatAKilledPausedOrCutOffWorkerPublishes(t *testing.T) {
-	for _, servers := range []int{1, 3} {
+	for _, servers := range []int{1, 3}[:upTo(1, 2)] {
 		t.Run("on "+strconv.Itoa(servers), func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, servers, 2*time.Second)
