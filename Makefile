@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms drivers struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test rooms long short struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -32,11 +32,12 @@ STRUCK := $(GO) test -tags faults
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
 # rooms, or the tools of others, or have one goroutine, in which there is nothing to detect. They need a third of the time without;
 # make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-DRIVERS := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy \
-	./test/faults ./test/standards ./test/kubernetes ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
+LONG := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy
+SHORT := ./test/faults ./test/standards ./test/kubernetes ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
 	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
 	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
+DRIVERS := $(LONG) $(SHORT)
 export RAPID_CHECKS ?= 30
 
 # The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main
@@ -63,10 +64,10 @@ WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/sn
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.
 export GORACE ?= atexit_sleep_ms=50
 
-# The two halves share the machine: one waits for timers and disks while the other computes. vet has seen every file.
+# The parts share the machine: one waits for timers and disks while another computes. vet has seen every file.
 test: vet lint ## what a change must pass: every test, the packages under the race detector
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
-	@$(MAKE) --no-print-directory -j2 rooms drivers struck
+	@$(MAKE) --no-print-directory -j3 rooms long short struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Those that take longest go first, so that no core idles beside the last.
@@ -75,10 +76,13 @@ rooms:
 	RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(GO) test -race -vet=off $(WORLDS)
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
-drivers:
-	$(GO) test -p 1 -vet=off $(DRIVERS)
+long:
+	$(GO) test -p 1 -vet=off $(LONG)
 
-# It begins when one of the others has ended.
+short:
+	$(GO) test -p 1 -vet=off $(SHORT)
+
+# It begins when another part has ended.
 struck:
 	$(STRUCK) -vet=off ./internal/fault ./test/faults -run 'Mutant|Asked|Seed|Pass'
 
