@@ -73,7 +73,10 @@ func nodes(from, to int) []streams.Append {
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // an eighth of the time of these tests is collecting garbage
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	// A NATS server that was closed while the machine was busy left the loop of one block of a store
+	// behind, and nothing else: it stays, and nobody else can end it.
+	forgotten := goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop")
+	goleak.VerifyTestMain(m, forgotten, goleak.Cleanup(func(code int) {
 		if dir, _ := whole(); dir != "" {
 			os.RemoveAll(dir)
 		}
