@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,11 +40,7 @@ func hire(t *testing.T, node string, base func() string, opt plexd.Options) *han
 	h := &hand{t: t, node: node, base: base, token: opt.Registration.Token}
 	opt.Base, opt.Transport = base, described
 	opt.Connected, opt.Dispatched = h.connected, h.dispatched
-	opt.Refused = func(id string, why error) {
-		if !mistimed(why) {
-			h.fault("%s is refused: %v", id, why)
-		}
-	}
+	opt.Refused = func(id string, why error) { h.fault("%s is refused: %v", id, why) }
 	a, err := plexd.New(opt)
 	require.NoError(t, err)
 	h.Agent = a
@@ -195,7 +190,7 @@ func (h *hand) differs(want []string, block string) string {
 	switch {
 	case faults != "":
 		return faults
-	case c.Refused()-h.mistimed(c)+c.Foreign+c.LongLines+c.Rejected > 0 || c.Mode == plexd.Deaf || c.Mode == plexd.PullOnly:
+	case c.Refused()+c.Foreign+c.LongLines+c.Rejected > 0 || c.Mode == plexd.Deaf || c.Mode == plexd.PullOnly:
 		return fmt.Sprintf("agent of %s: %+v", h.node, c)
 	case got != block:
 		return fmt.Sprintf("agent of %s has %.300s in place, wants %.300s; %+v", h.node, got, block, c)
@@ -203,20 +198,6 @@ func (h *hand) differs(want []string, block string) string {
 		return fmt.Sprintf("agent of %s enforces %.300v, wants %.300v", h.node, words, want)
 	}
 	return ""
-}
-
-// mistimed is how many events the agent refused for their time, where workers' clocks are
-// stepped: then it must. What it missed so it pulls.
-func (h *hand) mistimed(c plexd.Counters) int {
-	if *clockOverlay == "" {
-		return 0
-	}
-	return c.Early + c.Stale
-}
-
-// mistimed reports whether that is why an event was refused.
-func mistimed(why error) bool {
-	return *clockOverlay != "" && (errors.Is(why, plexd.ErrEarly) || errors.Is(why, plexd.ErrStale))
 }
 
 // words are the rules that the agent enforces.

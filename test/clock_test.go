@@ -55,15 +55,19 @@ var steps = []time.Duration{2 * time.Second, -2 * time.Second, 10 * time.Minute,
 // stepped are the ills of clocks.
 var stepped = []ill{
 	{"clocks of servers stepped", false, func(c *natsCluster, i int, hold func()) {
-		step(c.server(i).clock, i, hold)
+		step(c.server(i).clock, steps[i%len(steps)], hold)
 	}},
 	{"clocks of workers stepped", false, func(c *natsCluster, i int, hold func()) {
-		step(c.workers[i%len(c.workers)].clock, i, hold)
+		step(c.workers[i%len(c.workers)].clock, max(-patience, min(patience, steps[i%len(steps)])), hold)
 	}},
 }
 
-func step(c *clock, i int, hold func()) {
-	c.ahead(steps[i%len(steps)])
+// patience is less than the five minutes by which clients refuse what was signed at another time: a
+// worker whose clock is further away tells nobody anything.
+const patience = 4 * time.Minute
+
+func step(c *clock, d time.Duration, hold func()) {
+	c.ahead(d)
 	hold()
 	c.ahead(0)
 }
