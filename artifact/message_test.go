@@ -94,7 +94,7 @@ func runSizes() (sizes []int) {
 }
 
 func TestRunsOfEverySize(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	s := signer(t)
 	rules := prepared(t, 2)
 	for _, n := range runSizes() {
@@ -194,7 +194,7 @@ func anyRun(t *rapid.T, rules []*artifact.PreparedRules) []artifact.Message {
 }
 
 func TestSealedBytesEqualTheCanonicalForm(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	s := signer(t)
 	var rules []*artifact.PreparedRules
 	payload := map[*artifact.PreparedRules][]byte{}

@@ -81,7 +81,7 @@ func noticeRun(s *artifact.Signer, n int) (docs [][]byte) {
 }
 
 func TestNoticesOfARunVerifyAlone(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	s, stranger := signer(t), signer(t)
 	for _, n := range runSizes() {
 		for i, doc := range noticeRun(s, n) {

@@ -75,7 +75,7 @@ func notice() artifact.Notice {
 }
 
 func TestNoticesSurviveTheirWayToTheAgent(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	s := signer(t)
 	payloads := map[string]string{
 		"plain":            `{"rules":[]}`,

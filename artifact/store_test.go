@@ -94,7 +94,7 @@ func sealedPart(version uint64, signer string, part artifact.Part, p leadPayload
 
 // TestTrustMovesByVouchedSuccessors is the table of reference 5A, rule 5.
 func TestTrustMovesByVouchedSuccessors(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	type step struct {
 		docs   []artifact.Document
 		trusts []string // after it; nil: it is refused
@@ -207,7 +207,7 @@ func (s *slowStore) accepts(version uint64, signer, note string, trust []string)
 }
 
 func TestAcceptingEqualsTheRuleAsOneWouldTellIt(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	names := []string{"k1", "k2", "k3"}
 	rapid.Check(t, func(t *rapid.T) {
 		store, slow := artifact.NewStore(pinOf("k1")), &slowStore{trusts: []string{"k1"}}

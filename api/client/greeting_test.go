@@ -12,31 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/internal/test/greeter"
 )
 
 // A server that greets is named by its greeting, also where that comes before the request was sent:
 // then Go's client says something else.
 func TestAServerThatGreetsIsNamedByItsGreeting(t *testing.T) {
 	for greeting, nats := range map[string]bool{"INFO {\"server_id\":\"N\"} \r\n": true, "SSH-2.0-OpenSSH_9.2\r\n": false} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				t.Cleanup(func() { c.Close() })
-				_, _ = c.Write([]byte(greeting)) // who hangs up does not hear it
-			}
-		}()
+		addr := greeter.Start(t, greeting)
 		closed := make(chan struct{})
 		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, addr)
 			return &noticed{Conn: c, closed: closed}, err
 		}
-		c, err := client.New("http://"+l.Addr().String(), client.Options{HTTP: &http.Client{Transport: &http.Transport{DialContext: dial}}})
+		c, err := client.New("http://"+addr, client.Options{HTTP: &http.Client{Transport: &http.Transport{DialContext: dial}}})
 		require.NoError(t, err)
 		// The request waits until the client has given the connection up.
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-closed }})

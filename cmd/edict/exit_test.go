@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/greeter"
 )
 
 // What is at an address that is not a plane's, or not in that way, is said with the flag
@@ -43,7 +43,7 @@ func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
 	require.Contains(t, said, "it speaks no TLS: use http://")
 	require.NotContains(t, said, "is it running")
 
-	code, said = ended(greeter(t, "INFO {\"server_id\":\"N\"} \r\n"))
+	code, said = ended(greeter.Start(t, "INFO {\"server_id\":\"N\"} \r\n"))
 	require.Equal(t, cli.Unavailable, code)
 	require.Contains(t, said, "that is a NATS server; the API is at the address that the plane has as --http\n")
 
@@ -51,22 +51,4 @@ func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
 	require.Contains(t, explain(refusal), "(--token-file, --cert and --key, or a context)")
 	absent := resource.NewProblem(http.StatusNotFound, api.CodeNodeNotFound, "there is no node web-1 here")
 	require.Contains(t, explain(absent), "; 'edict node list' lists those of --project")
-}
-
-// greeter is the address of a server that says something to who connects.
-func greeter(t *testing.T, greeting string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte(greeting))
-			defer c.Close()
-		}
-	}()
-	return l.Addr().String()
 }

@@ -212,7 +212,7 @@ func olderLinks(msgs []streams.Message) (folded, read []streams.Link) {
 // its `edict log accept` wrote, by who reads the log and by a fold, which may
 // have been stopped on the way; and what is witnessed then is what counts now.
 func TestAWitnessOfAnOlderReleaseIsBelieved(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	msgs, links := hostileLog()
 	folded, read := olderLinks(msgs)
 	require.NotEqual(t, folded[len(msgs)-1].Hash, read[len(msgs)-1].Hash)

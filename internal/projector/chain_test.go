@@ -160,7 +160,7 @@ func nodesLog(n int) []streams.Message {
 // was started and fed; two that saw the same log agree, and two that did not
 // differ from the first such link on.
 func TestAFoldKnowsItsLinks(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	msgs := nodesLog(3500)
 	want := linksOf(msgs, []uint64{1000, 2000, 3000})
 	p := open(t, nil)
@@ -186,7 +186,7 @@ func TestAFoldKnowsItsLinks(t *testing.T) {
 // TestLateLinksOfAFarPastAreComparedAtThousands: the hash of each event is
 // remembered for a few thousand events only.
 func TestLateLinksOfAFarPastAreComparedAtThousands(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	msgs := nodesLog(6000)
 	links := linksOf(msgs, []uint64{500, 1000, 5990})
 	p := open(t, nil)

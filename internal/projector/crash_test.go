@@ -155,7 +155,7 @@ func (c chronicle) goOn(t *testing.T, p *Projector, s *striker, r *rand.Rand, at
 // a process of its own: a store that cannot write ends its process. What was
 // flushed before is there afterwards, and the fold goes on from it.
 func TestAnyWriteMayFail(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	if k := os.Getenv("EDICT_TEST_FAIL"); k != "" {
 		failAt(t, k, os.Getenv("EDICT_TEST_STORE"), events(1))
 		return
@@ -226,7 +226,7 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 // TestAStoreOpensAfterAPowerFailureInItsFirstMoments lets the power fail at
 // each write of a start, where directory entries reach the disk in any order.
 func TestAStoreOpensAfterAPowerFailureInItsFirstMoments(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	for k := 1; k <= 30; k++ {
 		for draw := range uint64(2) {
 			fs := vfs.NewCrashableMem()

@@ -13,7 +13,7 @@ import (
 // TestABatchThatWritesMuchIsWrittenInPieces: whoever reads waits for a piece,
 // and the world does not depend on how it was cut.
 func TestABatchThatWritesMuchIsWrittenInPieces(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	j := &journal{}
 	const policies, nodes = 200, 300 // 60,000 edges of some 300 bytes
 	for i := range policies {

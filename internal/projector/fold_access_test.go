@@ -44,7 +44,7 @@ func revoked(event int, id, relation string) policy.RelationRemoved {
 }
 
 func TestTheFoldJudgesPrincipalsAndRelations(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	type step struct {
 		event policy.Event
 		want  string
@@ -115,7 +115,7 @@ func TestWhoComesAfterOneThatWasRemovedInheritsNothing(t *testing.T) {
 // between, and holds principals, relations, what a follower hears and the digest
 // against a map and a store that saw the log in one go.
 func TestAccessEqualsTheOracle(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	all := []string{"plane#admin", "plane#read", "node:n1#agent", "project:" + tenant(1).String() + "#operator"}
 	rapid.Check(t, func(rt *rapid.T) {
 		names, relations := map[string]string{}, map[string]map[string]bool{}

@@ -42,7 +42,7 @@ func ended(event int, id string, expected ...uint64) policy.AdmissionPolicyDelet
 }
 
 func TestTheFoldJudgesAdmissionPolicies(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	type step struct {
 		event policy.Event
 		want  string
@@ -217,7 +217,7 @@ func (o *admissionOracle) judge(e policy.Event, number int, seq uint64) string {
 // verdict, the facts, what a follower hears and the digest against the oracle
 // and a store that saw the log in one go.
 func TestAdmissionPoliciesEqualTheOracle(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		o := &admissionOracle{map[string]policy.AdmissionPolicyUpdated{}, map[string]uint64{}, map[string]bool{}, map[string]int{}}
 		j := &journal{}
@@ -321,7 +321,7 @@ func TestTheDigestCoversAdmissionPolicies(t *testing.T) {
 }
 
 func TestTheListOfAdmissionChangesDoesNotGrowForEver(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	p, j := openFresh(t), &journal{}
 	for i := range 400 {
 		require.Equal(t, "applied", verdict(t, p, j.add(admitted(i+1, fmt.Sprintf("p%d", i%4), fmt.Sprint("n", i), int32(i)))))

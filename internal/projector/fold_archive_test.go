@@ -65,7 +65,7 @@ func TestAnArchivedProjectTakesNoEvent(t *testing.T) {
 
 // However the log is cut up, and wherever a start comes between, the same events are refused.
 func TestArchivesJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	r, j := rand.New(rand.NewPCG(9, 9)), &journal{}
 	for n := 1; n <= 400; n++ {
 		proj, node := 1+r.IntN(2), string(rune('a'+r.IntN(3)))

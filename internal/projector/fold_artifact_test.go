@@ -107,7 +107,7 @@ func manyNames(n int) (all []string) {
 }
 
 func TestTheFoldJudgesReleases(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	k1, k2, k3 := one("k1"), one("k2"), one("k3")
 	first := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
 	damaged := func(event int, change func(*policy.ArtifactReleased)) policy.ArtifactReleased {
@@ -539,7 +539,7 @@ func drawRelease(t *rapid.T, number int) drawnRelease {
 // go, with restarts between, and holds verdicts, what nodes hold, what they
 // were told and the digest against the oracle and a rebuild.
 func TestReleasesEqualTheOracle(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		o := &releaseOracle{map[string][]string{}, map[string]uint64{}, map[string]*releaseNode{}, map[string]bool{}}
 		d, j := newDisk(), &journal{}

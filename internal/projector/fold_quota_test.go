@@ -96,7 +96,7 @@ func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
 
 // However the log is cut up, and wherever a start comes between, quotas judge alike.
 func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	r := rand.New(rand.NewPCG(7, 7))
 	j, when := &journal{}, born
 	var msgs []streams.Message

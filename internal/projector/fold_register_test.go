@@ -43,7 +43,7 @@ func ending(e policy.PrincipalUpdated, state policy.BootstrapState) policy.Princ
 }
 
 func TestTheFoldJudgesRegistrations(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	type step struct {
 		event policy.Event
 		want  string
@@ -131,7 +131,7 @@ func TestAPrincipalFullOfTokensIsNotRegistered(t *testing.T) {
 // However the log is cut into batches, and wherever a fold starts again, each
 // token is consumed by the first registration that could have it.
 func TestTheFirstInTheLogHasTheToken(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		j, consumed, nonces, owner := &journal{}, map[byte]bool{}, map[byte]bool{}, map[byte]string{1: "a", 2: "a", 3: "b"}
 		j.add(bootstrapped(1, "a", 20, 1, 2))

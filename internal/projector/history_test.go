@@ -136,7 +136,7 @@ func requirePlain(t *testing.T, p *Projector, id policy.NodeID) bool {
 // TestWhatMatchedBeforeIsWhatAnHonestFoolRemembers holds the past of nodes against the
 // log, at every moment.
 func TestWhatMatchedBeforeIsWhatAnHonestFoolRemembers(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	waved, tried, plain := 0, 0, 0
 	for seed := range uint64(*unrests) {
 		d, j := newDisk(), &journal{}

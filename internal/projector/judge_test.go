@@ -17,7 +17,7 @@ import (
 // of all families, and compares the answer with what the fold makes of the event.
 // Asking changes nothing: a store that was never asked is equal.
 func TestWouldAcceptSaysWhatTheFoldThenSays(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, j := newDisk(), &journal{}
 		p := d.open(rt)

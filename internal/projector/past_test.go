@@ -107,7 +107,7 @@ func foldBriefly(t *rapid.T, msgs []streams.Message, window time.Duration, most 
 // TestThePastIsWhatANodeMissed: at every event, from any id, the read model
 // says what the almanac says; and so does one that was folded in any other way.
 func TestThePastIsWhatANodeMissed(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		a := drawAlmanac(rt, 40)
 		p := newDisk().openPast(rt, 0, 0)
@@ -146,7 +146,7 @@ func requireSameDigest(t require.TestingT, p, q *Projector) {
 // event on comes to the same as one that resumes from there, and no id says two
 // things.
 func TestWhatIsToldLiveIsWhatAResumeSays(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		a := drawAlmanac(rt, 40)
 		p := newDisk().openPast(rt, 0, 0)
@@ -248,7 +248,7 @@ func contents(m map[thing]PastItem) map[thing]string {
 // is either whole, and then right, or says that it is not. Where the past begins
 // does not depend on how the log was folded.
 func TestABoundedPastKnowsItsBounds(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	before := 0
 	check := func(rt *rapid.T) {
 		a := drawAlmanac(rt, 40)

@@ -16,7 +16,7 @@ import (
 // TestARehearsalSaysWhatTheFoldThenSays rehearses the end of a generated log of nodes and
 // releases below quotas before any of it is folded, and compares each verdict.
 func TestARehearsalSaysWhatTheFoldThenSays(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		d, j := newDisk(), &journal{}
 		p := d.open(rt)

@@ -18,7 +18,7 @@ import (
 // random log, with restarts between, and holds the rows against the oracle and the memory
 // against what a start would make.
 func TestAProjectThatComesBackIsWhatItWas(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	came := 0
 	check := func(rt *rapid.T) {
 		_, drawn := drawLog(rt, rapid.IntRange(10, 40).Draw(rt, "events"))
@@ -104,7 +104,7 @@ func fleetThatLeft(t testing.TB, n int) (p *Projector, j *journal) {
 // TestAnArchivedProjectTakesLessMemory: it lets go of what its nodes' labels were held
 // against, and takes it again when it is restored.
 func TestAnArchivedProjectTakesLessMemory(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	const n = 1500
 	p, j := fleetThatLeft(t, n)
 	change := func(e policy.Event) int {

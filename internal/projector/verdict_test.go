@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheFoldIsTheJudge(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	type step struct {
 		event policy.Event
 		want  string
@@ -188,7 +188,7 @@ func TestANewerSchemaOfAProjectsEventIsRejected(t *testing.T) {
 }
 
 func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	directed, ordinary := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80), revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
 	directed.Revision.Rules[0].Direction = policy.Ingress
 	audited := revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80)
@@ -216,7 +216,7 @@ func TestARevisionClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
 }
 
 func TestAnEventThatSaysItsReteClaimsTheSchemaThatItNeedsOrAnOlder(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	k1 := one("k1")
 	plain := pinning(release(1, 1, "a", 1, k1, []string{k1}, "flor"), k1)
 	for _, c := range []struct {

@@ -62,7 +62,7 @@ func TestWhatIsNoEventWeighsNothing(t *testing.T) {
 // What an event is refused for is kept for good, by every worker: refusing must
 // not make it larger.
 func TestARejectionIsShort(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	e := update(t, 1, 1, "a", "k", "v")
 	var labels strings.Builder
 	for i := range 10_000 {

@@ -142,7 +142,7 @@ func create(t testing.TB, c *Checkpoints, p *projector.Projector, keep int) Mani
 // A worker that starts from a checkpoint and folds the rest is where one is
 // that folded everything: at once, and whatever it folds next.
 func TestARestoredCheckpointAndTheRestAreTheWholeFold(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	fs := vfs.NewMem()
 	log := &sliceLog{msgs: drawnHistory(t, rand.New(rand.NewPCG(1, 2)), 120), cut: 37}
 	c := newShelf().on(fs)
@@ -238,7 +238,7 @@ func TestAPointerThatMovedMeanwhileIsReadAgain(t *testing.T) {
 // Whatever step fails, or is never acknowledged, the checkpoints that the
 // pointer names are whole.
 func TestACrashAtAnyStepLeavesWholeCheckpoints(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	broken := errors.New("the process is gone")
 	for _, step := range []string{"put", "put acknowledged", "point", "point acknowledged", "delete", "list", "sweep"} {
 		fs, s := vfs.NewMem(), newShelf()
@@ -272,7 +272,7 @@ func TestACrashAtAnyStepLeavesWholeCheckpoints(t *testing.T) {
 // Nothing but the store that was copied comes out of a checkpoint, and of what
 // is refused nothing is left.
 func TestACheckpointThatIsNotWhatItSaysIsRefused(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	fs, s := vfs.NewMem(), newShelf()
 	log := &sliceLog{msgs: drawnHistory(t, rand.New(rand.NewPCG(3, 4)), 60), cut: 9}
 	p, c := worker(t, fs, log.msgs[:50]), s.on(fs)

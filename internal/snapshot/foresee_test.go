@@ -46,7 +46,7 @@ func (h *hamlet) closedFor(id policy.NodeID) [2]bool {
 // What is foreseen is compared with what became of every node once the revision was
 // published.
 func TestWhatIsForeseenComesTrue(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	const capacity = 6
 	closed, opened, refused := 0, 0, 0
 	check := func(rt *rapid.T) {

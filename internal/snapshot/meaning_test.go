@@ -32,7 +32,7 @@ var (
 // by the walk that explains it, by the first rule of its state that matches, and by a
 // judge that reads the texts. What plain rules cannot say is denied, and counted.
 func TestOnePolicyHasOneMeaning(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	count, flows := map[string]int{}, 0
 	for seed := *meaningSeed; flows < *meaningFlows; seed++ {
 		flows += compareAnswers(t, seed, count)

@@ -116,7 +116,7 @@ var cutEvery = flag.Uint64("origin.every", 8, "of the cuts of a generated log, e
 // each of the removed events when it comes again, and has its digest, its rows and the past
 // that nodes resume from.
 func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
 	history := drawnHistory(t, r, 60)
@@ -149,7 +149,7 @@ func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
 
 // Nothing but the origin that the plane signed, of this log, is taken for it.
 func TestAnOriginThatLiesIsRefused(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	fs, s := vfs.NewMem(), newShelf()
 	log := &sliceLog{msgs: drawnHistory(t, rand.New(rand.NewPCG(3, 4)), 60), cut: 9}
 	rest := &compactedLog{log, 50}

@@ -244,7 +244,7 @@ var memorySeeds = flag.Int("memory.seeds", 3, "histories in which tables in memo
 // every moment of a history in which tables are refused for their size and for
 // their work, a node is answered the same.
 func TestNoTableDependsOnWhichAreInMemory(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	for seed := range uint64(*memorySeeds) {
 		w := newWatching(t, seed)
 		msgs := drawnHistory(t, w.r, 40)

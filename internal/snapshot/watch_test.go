@@ -191,7 +191,7 @@ func (w *watching) tell(id policy.NodeID, all, sharp bool) int {
 // nodes read, come and go, and whether the changes are remembered; and where a look
 // meets one event whose change is, none is told whose table stayed as it was.
 func TestEveryNodeHearsOfItsTableAndNoneWithoutNeed(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	base := rand.Uint64()
 	looks, told := 0, 0
 	for seed := base; seed < base+uint64(*watchSeeds); seed++ {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -23,7 +24,13 @@ import (
 )
 
 func main() {
-	pattern, err := patternOf(os.Args[1:])
+	alone := flag.Bool("unraced", false, "only the tests that are left to the run without the race detector")
+	flag.Parse()
+	marks := drawing
+	if *alone {
+		marks = unraced
+	}
+	pattern, err := patternOf(flag.Args(), marks)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "worlds:", err)
 		os.Exit(1)
@@ -33,15 +40,15 @@ func main() {
 
 // patternOf matches the names of the tests of all folders. A folder without any is an error:
 // it was moved, or need not be asked about.
-func patternOf(folders []string) (string, error) {
+func patternOf(folders []string, marks map[string][]string) (string, error) {
 	var all []string
 	for _, f := range folders {
-		found, err := worldsIn(f)
+		found, err := worldsIn(f, marks)
 		if err != nil {
 			return "", err
 		}
 		if len(found) == 0 {
-			return "", fmt.Errorf("no test in %s tries fewer cases under the race detector", f)
+			return "", fmt.Errorf("no test in %s is marked, or tries fewer cases under the race detector", f)
 		}
 		all = append(all, found...)
 	}
@@ -49,8 +56,8 @@ func patternOf(folders []string) (string, error) {
 	return "^(" + strings.Join(slices.Compact(all), "|") + ")$", nil
 }
 
-// worldsIn names the tests of a folder whose number of cases depends on the detector.
-func worldsIn(folder string) (tests []string, err error) {
+// worldsIn names the tests of a folder that reach one of the marks.
+func worldsIn(folder string, marks map[string][]string) (tests []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
 		return nil, err
@@ -61,7 +68,7 @@ func worldsIn(folder string) (tests []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		uses.add(f)
+		uses.add(f, marks)
 	}
 	for name := range uses.reach(drawn) {
 		if aTest.MatchString(name) {
@@ -74,23 +81,28 @@ func worldsIn(folder string) (tests []string, err error) {
 
 var aTest = regexp.MustCompile(`^(Test|Fuzz|Example)([^a-z]|$)`)
 
+const generator = "github.com/edictdev/edict/internal/test/gen"
+
 // drawn stands for how many cases there are, which is as these say; nil: anything of theirs.
 const drawn = "of a package that says how many cases there are"
 
 var drawing = map[string][]string{
-	"pgregory.net/rapid":                          nil,
-	"github.com/edictdev/edict/internal/test/gen": {"Worlds", "Every", "Unraced"},
+	"pgregory.net/rapid": nil,
+	generator:            {"Worlds", "Every", "Unraced"},
 }
+
+// unraced are the marks of tests that are left to the run without the detector.
+var unraced = map[string][]string{generator: {"Unraced"}}
 
 // uses is which names each declaration of some files mentions. Methods are told apart by
 // their names alone.
 type uses map[string]map[string]bool
 
-func (u uses) add(f *ast.File) {
+func (u uses) add(f *ast.File, marks map[string][]string) {
 	draws := map[string][]string{}
 	for _, i := range f.Imports {
 		path, _ := strconv.Unquote(i.Path.Value)
-		if names, ok := drawing[path]; ok {
+		if names, ok := marks[path]; ok {
 			as := path[strings.LastIndexByte(path, '/')+1:]
 			if i.Name != nil {
 				as = i.Name.Name

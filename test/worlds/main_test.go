@@ -35,17 +35,20 @@ func helper() { again() }
 func again() { if false { helper() }; random.Check(nil, nil) }
 func TestBySeeds(t *testing.T) { _ = *seeds }
 func TestItself(t *testing.T) { random.Check(t, nil) }
-func TestNotRaced(t *testing.T) { gen.Unraced(t) }
+func TestNotRaced(t *testing.T) { gen.Unraced() }
 func FuzzItself(f *testing.F) { f.Fuzz(random.MakeFuzz(nil)) }
 func Testing() { helper() }
 func BenchmarkDrawn(b *testing.B) { helper() }
 `)
-	pattern, err := patternOf([]string{dir})
+	pattern, err := patternOf([]string{dir}, drawing)
 	require.NoError(t, err)
 	require.Equal(t, "^(FuzzItself|TestByAHelper|TestByAMethod|TestBySeeds|TestItself|TestNotRaced)$", pattern)
+	pattern, err = patternOf([]string{dir}, unraced)
+	require.NoError(t, err)
+	require.Equal(t, "^(TestNotRaced)$", pattern)
 }
 
 func TestAFolderWithoutSuchTestsIsAnError(t *testing.T) {
-	_, err := patternOf([]string{t.TempDir()})
+	_, err := patternOf([]string{t.TempDir()}, drawing)
 	require.ErrorContains(t, err, "no test in")
 }

@@ -50,7 +50,7 @@ func byPrincipal(l rete.Listeners) map[string]string {
 }
 
 func TestWhoeverComesOrGoesMovesNobodysListener(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		users := rapid.MapOfN(rapid.StringMatching("[a-c]v[a-z]"), rapid.Just(true), 0, 4)
 		var before rete.Listeners

@@ -171,7 +171,7 @@ func touches(allowed map[fromTo]bool, local map[string]bool, id string) bool {
 }
 
 func TestNoArtifactNamesWhatIsNeitherLocalNorAllowed(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	newReading(t, reterepo.Example()).checkLocality(t)
 	for seed := range repositories {
 		newReading(t, rapid.Custom(anyRepository).Example(seed)).checkLocality(t)
@@ -251,7 +251,7 @@ func anyRepository(t *rapid.T) fstest.MapFS {
 }
 
 func TestPayloadsDoNotDependOnHowFilesAreSplitOrOrdered(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	for seed := range repositories {
 		repo := rapid.Custom(anyRepository).Example(seed)
 		var doc map[string]map[string]any

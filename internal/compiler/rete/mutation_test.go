@@ -198,7 +198,7 @@ func expect(t *testing.T, what, path string, table []mutation, repo fs.FS) {
 }
 
 func TestEveryMutationOfOneFieldIsNamedByItsRule(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	example := reterepo.Example()
 	require.Empty(t, brokenRules(example))
 	n := 0

@@ -49,7 +49,7 @@ roles:
 }
 
 func TestNamesOfGroupsAndRolesAreLabels(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	require.Empty(t, brokenRules(named("db-admin", "dev-ops")))
 	for _, bad := range []string{"db\x00admin", "W e/b\n", "Db", "-db", "db_admin", "\u202edb"} {
 		require.Equal(t, []string{"3"}, brokenRules(named(bad, "dev-ops")), "%q", bad)

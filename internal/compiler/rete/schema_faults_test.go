@@ -108,7 +108,7 @@ func (f faultOfOne) tried(t *testing.T) (rules []string, refused error) {
 }
 
 func TestTheSchemaRefusesWhatValidateRefuses(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	for _, f := range schemaRefuses {
 		t.Run(f.what, func(t *testing.T) {
 			rules, refused := f.tried(t)
@@ -138,7 +138,7 @@ func TestTheSchemaRefusesWhatValidateRefuses(t *testing.T) {
 
 // What validate takes, the schema takes, whatever it looks like.
 func TestTheSchemaTakesWhatValidateTakes(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	for _, address := range []string{
 		"127.0.0.1:1", "255.255.255.255:65535", "0.0.0.0:0080", "[::]:1", "[::1]:8000", "[1:2:3:4:5:6:7:8]:9", "[1::8]:9", "[1:2:3:4:5:6:7::]:9", "[::2:3:4:5:6:7:8]:9",
 		"[1:2:3:4::6:7:8]:9", "[::ffff:1.2.3.4]:9", "[64:ff9b::1.2.3.4]:9", "[1:2:3:4:5:6:1.2.3.4]:9", "[2001:DB8::aB]:65535",

@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write docs/schemas anew")
 
 func TestThePublishedSchemasAreThoseOfTheTypes(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	dir := filepath.Join(root, "docs", "schemas")
@@ -68,7 +68,7 @@ func compiledSchema(t *testing.T, name string) *jsonschema.Schema {
 // refuses does not match the schema, and what matches it not breaks a rule, over every
 // mutation of the example.
 func TestTheSchemaAndTheReaderAgree(t *testing.T) {
-	gen.Unraced(t)
+	gen.Unraced()
 	schema := compiledSchema(t, "file.schema.json")
 	example := reterepo.Example()
 	agree := func(file string, repo fstest.MapFS) {
