@@ -37,7 +37,7 @@ func pathParam(name string) (s schema, text string) {
 	case "admission":
 		return schema{Type: "string"}, "The id of the admission policy."
 	case "profile":
-		return schema{Type: "string", Enum: []any{"profile", "trace", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate"}}, "The name of the profile."
+		return schema{Type: "string", Enum: openapi.OneOfTexts(profiles...)}, "The name of the profile."
 	case "seq":
 		return schema{Type: "integer", Minimum: openapi.N(1)}, "The seq of the decision."
 	case "principal":

@@ -56,6 +56,14 @@ func TestAProcessIsProfiled(t *testing.T) {
 	require.Equal(t, "\x1f\x8b", string(a.body[:2]), "what go tool pprof reads is gzip-coded")
 	p.want(200, "", p.do("GET", "/debug/pprof/trace?seconds=1", "", bearer(tokens["admin"])))
 	p.want(403, "", p.do("GET", "/debug/pprof/heap", "", bearer(tokens["viewer"])))
-	p.want(404, "route_not_found", p.do("GET", "/debug/pprof/none", "", bearer(tokens["admin"])))
+	none := p.do("GET", "/debug/pprof/none", "", bearer(tokens["admin"]))
+	p.want(404, "route_not_found", none)
+	_, there, _ := strings.Cut(string(none.body), "there are ")
+	there, _, _ = strings.Cut(there, `"`)
+	kept := strings.Split(there, ", ")[2:]
+	require.Len(t, kept, 6)
+	for _, name := range kept {
+		p.want(200, "", p.do("GET", "/debug/pprof/"+name, "", bearer(tokens["admin"])))
+	}
 	p.want(400, "", p.do("GET", "/debug/pprof/profile?seconds=900", "", bearer(tokens["admin"])))
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"runtime/trace"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	profileDefault = 10
 	maxProfile     = 60
 )
+
+// profiles are what can be asked for: the first two are recorded, the others are what the runtime keeps.
+var profiles = []string{"profile", "trace", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate"}
 
 // mediaProfile is what go tool pprof reads, or go tool trace.
 const mediaProfile = "application/octet-stream"
@@ -61,7 +65,7 @@ func (h *profileHandlers) get(c *call) error {
 	}
 	p := pprof.Lookup(name)
 	if p == nil {
-		return problem(http.StatusNotFound, CodeRouteNotFound, "there is no profile %.40q; there are profile, trace, heap, allocs, goroutine, block, mutex and threadcreate", name)
+		return problem(http.StatusNotFound, CodeRouteNotFound, "there is no profile %.40q; there are %s", name, strings.Join(profiles, ", "))
 	}
 	if name == "heap" { // else it is what was held when garbage was last collected
 		runtime.GC()
