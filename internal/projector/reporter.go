@@ -83,6 +83,9 @@ func (r *Reporter) report(ctx context.Context) error {
 const (
 	reportAtOnce = 16 // rejections that are written without a pause
 	reportShare  = 5  // of the others the time that one takes is one in so many
+	// A write that takes longer than a fourth of this waited for servers, and not for a
+	// disk that others need.
+	longestReportPause = time.Second
 )
 
 // write writes a page, most of it slowly.
@@ -95,7 +98,7 @@ func (r *Reporter) write(ctx context.Context, list []streams.Rejection) error {
 		if i < reportAtOnce {
 			continue
 		}
-		if err := backoff.Sleep(ctx, (reportShare-1)*time.Since(began)); err != nil {
+		if err := backoff.Sleep(ctx, min(longestReportPause, (reportShare-1)*time.Since(began))); err != nil {
 			return err
 		}
 	}

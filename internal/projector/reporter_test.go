@@ -74,3 +74,14 @@ func TestABacklogOfRejectionsLeavesTheDiskToOthers(t *testing.T) {
 		require.Equal(t, (reportAtOnce+100*reportShare)*time.Millisecond, time.Since(began))
 	})
 }
+
+// A write that waits until servers have a leader again takes many seconds; the backlog that
+// grew meanwhile must not wait several times as long.
+func TestABacklogOfRejectionsDoesNotWaitForAFaultThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := Reporter{To: slowRejections(10 * time.Second)}
+		began := time.Now()
+		require.NoError(t, r.write(t.Context(), make([]streams.Rejection, reportAtOnce+1)))
+		require.Equal(t, (reportAtOnce+1)*10*time.Second+longestReportPause, time.Since(began))
+	})
+}
