@@ -51,17 +51,22 @@ func followed(info *jetstream.StreamInfo) bool {
 
 // infoOf asks a stream's leader, again until the leader is one that is followed.
 func infoOf(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamInfo, error) {
+	var doubt error // what the last answer lacked: it says more than that time is over
 	for {
 		s, err := js.Stream(ctx, name)
-		if err != nil {
+		switch {
+		case err != nil && doubt != nil && ctx.Err() != nil:
+			return nil, doubt
+		case err != nil:
 			return nil, err
 		}
 		info := s.CachedInfo()
 		if followed(info) {
 			return info, nil
 		}
+		doubt = fmt.Errorf("%w (leader %q)", errNotFollowed, info.Cluster.Leader)
 		if backoff.Sleep(ctx, leaderAgain) != nil {
-			return nil, fmt.Errorf("%w (leader %q)", errNotFollowed, info.Cluster.Leader)
+			return nil, doubt
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package streams
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -38,6 +40,34 @@ func TestALeaderIsBelievedThatAMajorityFollows(t *testing.T) {
 		require.False(t, followed(info), "a server that leads no more, %v", c.active)
 	}
 	require.True(t, followed(&jetstream.StreamInfo{}), "a server without a cluster")
+}
+
+// doubted answers once without followers, and then not at all.
+type doubted struct {
+	jetstream.JetStream
+	asked bool
+}
+
+func (d *doubted) Stream(ctx context.Context, _ string) (jetstream.Stream, error) {
+	if d.asked {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	d.asked = true
+	return doubtedStream{}, nil
+}
+
+type doubtedStream struct{ jetstream.Stream }
+
+func (doubtedStream) CachedInfo() *jetstream.StreamInfo {
+	return &jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Leader: "edict-1", Replicas: []*jetstream.PeerInfo{{}, {}}}}
+}
+
+func TestWhoAsksInVainHearsWhatTheLastAnswerLacked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := infoOf(within(t), &doubted{}, LogStream)
+		require.ErrorIs(t, err, errNotFollowed)
+	})
 }
 
 // TestALeaderWithoutFollowersGivesNoHead: it answers all the same, for ten seconds as the
