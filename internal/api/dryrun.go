@@ -85,7 +85,7 @@ func (b *batch) judge(k *chunk) error {
 	for i, w := range k.writes {
 		var made projector.Verdict
 		b.model.Read(func(v *projector.View) {
-			made = b.rehearsed.Next(v, w.event, k.events[i].Size(), b.writes.clock())
+			made = b.rehearsed.Next(v, w.event, k.events[i].Stored(), b.writes.clock())
 		})
 		switch {
 		case made.Rejection != nil:

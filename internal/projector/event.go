@@ -83,7 +83,7 @@ func (e *NewerEventError) Error() string {
 
 func prepare(m streams.Message) (entry, error) {
 	ev, err := policy.Decode(m.Body)
-	e := entry{msg: m, size: m.Size(), body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
+	e := entry{msg: m, size: m.Stored(), body: sha256.Sum256(m.Body), names: namesOf(&m, ev)}
 	if v := m.Header[wire.HeaderDataSchema]; len(v) > 0 && above(v[0], projectSchema) {
 		switch own := !ofProject(m.Subject); {
 		case own && newer(v[0]):

@@ -39,7 +39,7 @@ func TestARehearsalSaysWhatTheFoldThenSays(t *testing.T) {
 			batch = append(batch, m)
 			p.Read(func(v *View) {
 				_, _ = r.Over(v, e, m.Time) // changes nothing
-				said = append(said, r.Next(v, e, m.Size(), m.Time))
+				said = append(said, r.Next(v, e, m.Stored(), m.Time))
 			})
 		}
 		var taken Usage

@@ -16,7 +16,7 @@ import (
 // weighing is a message of a project's that weighs so many bytes.
 func weighing(seq uint64, project uuid.UUID, bytes int, at time.Time) streams.Message {
 	m := streams.Message{Seq: seq, Subject: "edict.log." + project.String() + ".node.a", Time: at}
-	m.Body = make([]byte, max(0, bytes-m.Size()))
+	m.Body = make([]byte, max(0, bytes-m.Stored()))
 	return m
 }
 
@@ -85,7 +85,7 @@ func TestEveryWorkerCountsAlike(t *testing.T) {
 		for _, m := range msgs {
 			c, _ := wire.ParseSubject(m.Subject)
 			if c.Project != uuid.Nil && m.Time.Unix()/3600 > now.Unix()/3600-24 {
-				want[c.Project] += uint64(m.Size())
+				want[c.Project] += uint64(m.Stored())
 			}
 		}
 		d := newDisk()

@@ -35,7 +35,33 @@ func (m *Message) Get(name string) string {
 	return ""
 }
 
-// Size is what a message weighs, roughly, in bytes.
+// Stored is how many bytes the log's server counts for a message that it keeps in a
+// file: those of its record. Records are compressed in no stream of ours.
+func (m *Message) Stored() int {
+	n := recordSize + len(m.Subject) + len(m.Body)
+	for k, vs := range m.Header {
+		for _, v := range vs {
+			n += headerSize(k, v)
+		}
+	}
+	if len(m.Header) > 0 {
+		n += headersSize
+	}
+	return n
+}
+
+const (
+	// recordSize is of a record's frame: its length, sequence and time, the length of the
+	// subject, and the hash.
+	recordSize = 4 + 8 + 8 + 2 + 8
+	// headersSize is of headers beside their lines: their length, and their first and last line.
+	headersSize = 4 + len("NATS/1.0\r\n\r\n")
+)
+
+// headerSize is that of the line of a header.
+func headerSize(name, value string) int { return len(name) + len(": ") + len(value) + len("\r\n") }
+
+// Size is what a message weighs in memory, roughly, in bytes.
 func (m *Message) Size() int {
 	n := len(m.Body) + len(m.Subject) + 64
 	for k, vs := range m.Header {

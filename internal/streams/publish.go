@@ -62,13 +62,12 @@ func outgoing(a Append) Outgoing {
 	return o
 }
 
-// Size is about what the log takes for it, as [Message.Size] has it.
-func (a Append) Size() int {
+// Stored is about what the log takes for it, as [Message.Stored] has it.
+func (a Append) Stored() int {
 	o := outgoing(a)
-	m := Message{Subject: o.Subject, Body: o.Body}
-	n := m.Size()
+	n := recordSize + headersSize + len(o.Subject) + len(o.Body)
 	for i := 0; i < len(o.Header); i += 2 {
-		n += len(o.Header[i]) + 32 + len(o.Header[i+1])
+		n += headerSize(o.Header[i], o.Header[i+1])
 	}
 	return n
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/internal/wire"
 )
@@ -357,4 +358,38 @@ func TestWhatIsPublishedOnceStandsAlone(t *testing.T) {
 	state, err := l.State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, seq, state.Last)
+}
+
+// What messages take is what the server counts, however they were published: a project's
+// share of the log and the log's size add up.
+func TestWhatIsStoredIsWhatTheServerCounts(t *testing.T) {
+	l := openLog(t, embedded(t))
+	before, err := l.State(t.Context())
+	require.NoError(t, err)
+	seq, _, err := l.Publish(t.Context(), Append{Event: node("web-1", 1), Principal: "ana", Correlation: "c"})
+	require.NoError(t, err)
+	_, _, err = l.Publish(t.Context(), Append{Event: node("web-1", 2), After: seq})
+	require.NoError(t, err)
+	for i, again := range []Append{{Bulk: true}, {Again: true}, {Once: true}} {
+		again.Event = node(fmt.Sprint("other-", i), i+3)
+		_, _, err = l.Publish(t.Context(), again)
+		require.NoError(t, err)
+	}
+	var g errgroup.Group
+	for i := range 30 { // some of them in batches
+		g.Go(func() error {
+			_, _, err := l.Publish(t.Context(), Append{Event: node("web-3", i+10)})
+			return err
+		})
+	}
+	require.NoError(t, g.Wait())
+	after, err := l.State(t.Context())
+	require.NoError(t, err)
+	sum := 0
+	for _, m := range collect(t, l.Follow(within(t), before.Last+1), int(after.Messages-before.Messages)) { //nolint:gosec // a few
+		sum += m.Stored()
+	}
+	require.EqualValues(t, after.Bytes-before.Bytes, sum)
+	about := Append{Event: node("web-1", 1), Principal: "ana", Correlation: "c"}.Stored()
+	require.InDelta(t, about, sum/int(after.Messages-before.Messages), 200) //nolint:gosec // a few
 }
