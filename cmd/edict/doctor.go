@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,8 @@ func (a *connection) patient(cmd *cobra.Command) (p doctor.Patient, err error) {
 		p.HTTP = http.DefaultClient
 	}
 	p.TokenFile, p.Version = a.creds.tokenFile, version()
+	_, err = os.Stat("/run/systemd/system") // as sd_booted(3) finds out
+	p.Systemd = err == nil
 	return p, nil
 }
 

@@ -35,6 +35,7 @@ type Patient struct {
 	Server    *url.URL         // where the plane is said to be
 	TokenFile string           // empty: no token is shown
 	Version   string           // of this program
+	Systemd   bool             // it runs on this machine
 	Now       func() time.Time // nil: time.Now
 }
 

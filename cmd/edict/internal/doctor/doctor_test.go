@@ -102,8 +102,8 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 		"what is not asked":   {fake{denied: http.StatusUnauthorized}, "plane", Skipped, ""},
 		"what one may":        {fake{denied: http.StatusForbidden}, "status", Skipped, "edict access can-i read plane"},
 		"a worker not ready":  {fake{checks: []resource.Check{{Name: "storage", Status: "failed", Detail: "full"}}}, "readiness", Failed, "df -h"},
-		"a clock that is off": {fake{date: time.Now().Add(-time.Minute)}, "clock", Warning, "timedatectl status"},
-		"a clock ahead":       {fake{date: time.Now().Add(time.Minute)}, "clock", Warning, "timedatectl status"},
+		"a clock that is off": {fake{date: time.Now().Add(-time.Minute)}, "clock", Warning, "date -u"},
+		"a clock ahead":       {fake{date: time.Now().Add(time.Minute)}, "clock", Warning, "date -u"},
 		"a worker behind": {
 			fake{status: resource.Status{Workers: []resource.Worker{{Name: "w1"}, {Name: "w2", Lag: 5000}}}},
 			"workers", Warning, "edict worker describe w2 -w",
@@ -141,6 +141,18 @@ func TestWrongCredentialsAreOneFinding(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
+// systemd is named where it may run the plane: here, or on another machine.
+func TestSystemdIsNamedWhereItMayRun(t *testing.T) {
+	p := serve(t, &fake{date: time.Now().Add(-time.Minute), checks: []resource.Check{{Name: "log", Status: "failed", Detail: "away"}}})
+	require.NotContains(t, of(t, Examine(t.Context(), p), "readiness").Next, "systemctl")
+	p.Systemd = true
+	all := Examine(t.Context(), p)
+	require.Contains(t, of(t, all, "readiness").Next, "systemctl status nats-server")
+	require.Contains(t, of(t, all, "clock").Next, "timedatectl")
+	p.Systemd, p.Server.Host = false, "plane.example:8080"
+	require.Contains(t, p.remedy("nats"), "systemctl")
+}
+
 func TestAnotherReleaseIsAWarning(t *testing.T) {
 	p := serve(t, &fake{})
 	p.Version = "v1"
@@ -172,6 +184,9 @@ func TestWhatDoesNotAnswerIsAskedNothing(t *testing.T) {
 	require.Equal(t, Failed, of(t, all, "address").State)
 	require.Equal(t, Skipped, of(t, all, "plane").State)
 	require.Equal(t, Failed, Worst(all))
+	require.NotContains(t, of(t, all, "address").Next, "systemctl", "none runs here")
+	p.Systemd = true
+	require.Contains(t, of(t, Examine(t.Context(), p), "address").Next, "systemctl status edict")
 
 	plain := serve(t, &fake{})
 	plain.Server.Scheme = "https"

@@ -45,15 +45,24 @@ func refused(check string, err error) Finding {
 	return Finding{check, Failed, problem.Detail, "edict errors " + problem.Code}
 }
 
-// remedies say what to look at for each of a worker's checks.
+// remedies say what to look at for each of a worker's checks, but for those of its log.
 var remedies = map[string]string{
-	"log":        "edict status; systemctl status nats-server, where the log is",
 	"projection": "edict status -w: does applied grow?",
 	"relay":      "edict worker list",
 	"storage":    "df -h, on the plane; edict log compact --keep 90d",
-	"nats":       "edict status; systemctl status nats-server, where the log is",
 	"chain":      "edict log verify",
 	"writes":     "edict status; docs/recovery.md",
+}
+
+// remedy is what to look at for a check that failed.
+func (p Patient) remedy(check string) string {
+	switch {
+	case check != "log" && check != "nats":
+		return remedies[check]
+	case p.systemd():
+		return "edict status; systemctl status nats-server, where the log is"
+	}
+	return "edict status; df -h, where the log is, and whether its nats-server runs"
 }
 
 // readiness is what the worker that answers says of itself.
@@ -74,7 +83,7 @@ func (p Patient) readiness(ctx context.Context) Finding {
 		}
 		details = append(details, c.Name+": "+c.Detail)
 		if f.Next == "" {
-			f.Next = remedies[c.Name]
+			f.Next = p.remedy(c.Name)
 		}
 	}
 	f.Detail = strings.Join(details, "; ")

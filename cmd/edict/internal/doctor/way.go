@@ -39,7 +39,7 @@ func (p Patient) way(ctx context.Context) []Finding {
 		return append(all, p.noPlane(res))
 	}
 	all = append(all, Finding{Check: "address", State: OK, Detail: p.Server.String() + " answers"})
-	return append(all, p.encryption(res.TLS), clocks(res.Header.Get("Date"), asked, answered))
+	return append(all, p.encryption(res.TLS), p.clocks(res.Header.Get("Date"), asked, answered))
 }
 
 // token is the file that a token is read from: that it can be, the client has seen.
@@ -79,7 +79,20 @@ func (p Patient) unanswered(err error) Finding {
 	case errors.As(err, &name):
 		return Finding{"address", Failed, name.Error(), "edict context list; getent hosts " + p.Server.Hostname()}
 	}
-	return Finding{"address", Failed, fmt.Sprintf("%s does not answer: %v", p.Server, errors.Unwrap(err)), "edict context list; systemctl status edict, on the plane"}
+	next := "edict context list; edict serve, if no plane runs here"
+	if p.systemd() {
+		next = "edict context list; systemctl status edict, on the plane"
+	}
+	return Finding{"address", Failed, fmt.Sprintf("%s does not answer: %v", p.Server, errors.Unwrap(err)), next}
+}
+
+// systemd reports whether it may be what runs the plane: of another machine nothing is known.
+func (p Patient) systemd() bool { return p.Systemd || !p.here() }
+
+// here reports whether the plane is on this machine.
+func (p Patient) here() bool {
+	ip := net.ParseIP(p.Server.Hostname())
+	return p.Server.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // noPlane says of an answer that no plane gives.
@@ -93,7 +106,7 @@ func (p Patient) noPlane(res *http.Response) Finding {
 
 func (p Patient) encryption(state *tls.ConnectionState) Finding {
 	if state == nil {
-		if ip := net.ParseIP(p.Server.Hostname()); p.Server.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		if p.here() {
 			return Finding{Check: "tls", State: OK, Detail: "not used, on this machine alone"}
 		}
 		return Finding{"tls", Warning, "not used: everybody on the way reads and changes what is said", "edict serve --tls-cert FILE --tls-key FILE, on the plane"}
@@ -107,7 +120,7 @@ func (p Patient) encryption(state *tls.ConnectionState) Finding {
 }
 
 // clocks compares ours with that of an answer's Date, which is cut to a second.
-func clocks(date string, asked, answered time.Time) Finding {
+func (p Patient) clocks(date string, asked, answered time.Time) Finding {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
 		return Finding{Check: "clock", State: Skipped, Detail: "the answer has no date"}
@@ -119,10 +132,11 @@ func clocks(date string, asked, answered time.Time) Finding {
 		apart = after
 	}
 	if apart > clockApart {
-		return Finding{
-			"clock", Warning, fmt.Sprintf("this machine's and the plane's are %s apart", apart.Round(time.Second)),
-			"timedatectl status, here and on the plane",
+		next := "date -u, here and on the plane"
+		if p.Systemd {
+			next = "timedatectl status, here and on the plane"
 		}
+		return Finding{"clock", Warning, fmt.Sprintf("this machine's and the plane's are %s apart", apart.Round(time.Second)), next}
 	}
 	return Finding{Check: "clock", State: OK, Detail: "this machine and the plane agree"}
 }
