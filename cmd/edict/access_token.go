@@ -35,7 +35,8 @@ func (a accessCommands) tokenCreateCommand() *cobra.Command {
 plane gets its hash and nothing else. A principal that does not exist is made.
 
 With --file the principal is written to a file for "edict serve --access". No plane
-is needed: this is how the first administrator is made.`,
+is needed: this is how the first administrator is made. A plane reads its file when it
+starts: one that runs knows the token after its next start.`,
 		Example: `  edict access token create root --file access.json --relation plane#admin > root.token
   edict access token create ana --expires 720h > ana.token
   edict access token create web-1 --kind node --relation node:web-1#agent > web-1.token`,
@@ -88,6 +89,9 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 		return a.tellDry("principal/"+string(id), "given a token")
 	}
 	fmt.Fprintf(a.stderr, "edict: token %s of %s; it is not shown again\n", tokenID, id)
+	if f.file != "" {
+		fmt.Fprintf(a.stderr, "edict: a plane knows it from its next start on: edict serve --access %s\n", f.file)
+	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
 }
@@ -180,7 +184,7 @@ func (a accessCommands) tokenListCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, tokenListing.headers)
 	return cmd
 }
 

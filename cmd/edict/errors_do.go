@@ -22,7 +22,7 @@ func helpFor(c api.ErrorCode) errorHelp {
 var statusCures = map[int]string{
 	http.StatusBadRequest:           "correct what the fault names; edict explain says what files may have",
 	http.StatusUnprocessableEntity:  "correct what the fault names; edict explain says what files may have",
-	http.StatusUnauthorized:         "give --token-file, or --cert and --key; edict context add keeps a token's file",
+	http.StatusUnauthorized:         "give --token-file, or --cert and --key; edict context add keeps a token's file; start the plane again after edict access token create --file",
 	http.StatusForbidden:            "edict access can-i VERB OBJECT says whether you may; ask who administers the plane",
 	http.StatusNotFound:             "list what there is, and look at the name and at --project",
 	http.StatusConflict:             "read what is there now, and decide again",

@@ -92,9 +92,9 @@ func (r *Registry) Taken(id policy.PrincipalID, d policy.Principal) (by policy.P
 	return r.Snapshot().Taken(id, d)
 }
 
-// ErrUnknown means that credentials are nobody's: wrong, expired, revoked, or
-// listed by several principals. It does not say which.
-var ErrUnknown = errors.New("the credentials are not known here, or have expired, or several principals list them")
+// ErrUnknown means that credentials are nobody's: wrong, expired, revoked, listed by
+// several principals, or by a file that was written after the start. It does not say which.
+var ErrUnknown = errors.New("the credentials are not known here, or have expired, or several principals list them; the file of serve --access is read at the start alone")
 
 // Credentials are what a client showed.
 type Credentials struct {
