@@ -23,10 +23,10 @@ import (
 
 // README's blocks are run from the first to the last, in one directory that looks
 // like a clone, as somebody does who meets Edict there. Addresses are the only
-// thing that is replaced.
+// thing that is replaced. What it leaves there, git ignores.
 func TestReadmeRunsAsItIsWritten(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"curl", "openssl"} {
+	for _, tool := range []string{"curl", "openssl", "git"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			leftout.Test(t, "README uses %s: %v", tool, err)
 		}
@@ -52,6 +52,8 @@ func TestReadmeRunsAsItIsWritten(t *testing.T) {
 	}
 	n.stop()
 	require.Greater(t, ran, 30, "README's commands are not found")
+	require.Empty(t, n.git("ls-files", "--others", "--exclude-standard"), "what git status shows after README")
+	require.FileExists(t, filepath.Join(n.dir, "tour", "nodes.ndjson"), "README wrote elsewhere")
 }
 
 func TestReadmeBlocksAreRead(t *testing.T) {
@@ -133,6 +135,7 @@ func commandsIn(lines []string) (commands []string) {
 type newcomer struct {
 	t       *testing.T
 	dir     string
+	ready   string // file of a plane's
 	env     []string
 	own     map[string]string // addresses here, by those on the page
 	running []*terminal
@@ -140,8 +143,8 @@ type newcomer struct {
 
 // newNewcomer has a directory with what a clone has after make build.
 func newNewcomer(t *testing.T, root string) *newcomer {
-	n := &newcomer{t: t, dir: t.TempDir(), own: map[string]string{}}
-	n.env = append(os.Environ(), "EDICT_NATS_LISTEN="+anyPort, "EDICT_READY_FILE="+filepath.Join(n.dir, "ready.json"), "XDG_CONFIG_HOME="+n.dir)
+	n := &newcomer{t: t, dir: t.TempDir(), ready: filepath.Join(t.TempDir(), "ready.json"), own: map[string]string{}}
+	n.env = append(os.Environ(), "EDICT_NATS_LISTEN="+anyPort, "EDICT_READY_FILE="+n.ready, "XDG_CONFIG_HOME="+t.TempDir())
 	edict, err := edict()
 	require.NoError(t, err)
 	bin := filepath.Join(n.dir, "bin")
@@ -149,8 +152,23 @@ func newNewcomer(t *testing.T, root string) *newcomer {
 	require.NoError(t, os.Symlink(edict, filepath.Join(bin, "edict")))
 	buildRetectl(t, bin)
 	require.NoError(t, os.Symlink(filepath.Join(root, "cmd"), filepath.Join(n.dir, "cmd")))
+	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(n.dir, ".gitignore"), ignored, 0o600))
+	n.git("init", "-q")
+	n.git("add", ".")
 	t.Cleanup(n.stop)
 	return n
+}
+
+// git is what git says in the directory.
+func (n *newcomer) git(args ...string) string {
+	n.t.Helper()
+	cmd := exec.CommandContext(n.t.Context(), "git", args...)
+	cmd.Dir = n.dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(n.t, err, "%s", out)
+	return string(out)
 }
 
 // stays is what one lets run in a terminal of its own, and what it prints once it does
@@ -212,8 +230,7 @@ func (n *newcomer) starts(b block, command, up string) {
 	if flag == nil {
 		n.env = append(n.env, "EDICT_HTTP="+anyPort)
 	}
-	ready := filepath.Join(n.dir, "ready.json")
-	os.Remove(ready)
+	os.Remove(n.ready)
 	t := &terminal{cmd: n.shell(context.Background(), "exec "+n.here(command))}
 	t.cmd.Stdout, t.cmd.Stderr = t, t
 	require.NoError(n.t, t.cmd.Start())
@@ -223,7 +240,7 @@ func (n *newcomer) starts(b block, command, up string) {
 		if up != "" {
 			return strings.Contains(t.text(), up)
 		}
-		text, err := os.ReadFile(ready)
+		text, err := os.ReadFile(n.ready)
 		return err == nil && json.Unmarshal(text, &at) == nil
 	}), "README.md:%d: %s\n%s", b.line, command, t.text())
 	if up != "" {
