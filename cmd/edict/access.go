@@ -123,7 +123,7 @@ func (a accessCommands) accessListCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, principalListing.headers)
 	return cmd
 }
 

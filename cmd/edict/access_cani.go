@@ -27,7 +27,7 @@ func (a accessCommands) canCommand() *cobra.Command {
 		Use: "can-i VERB OBJECT", Short: "Say whether you may do something", Args: cli.Args(2, 2),
 		Long: `Say whether you may do something, from the relations that the plane says you have:
 
-  read|edit|manage policy[/NAME]   of --project; without a name, any policy of it
+  read|edit|manage policy[/NAME]   of --project; without a name, any of it
   read|operate project             of --project
   read|report node[/ID]
   read|admin plane

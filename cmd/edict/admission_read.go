@@ -99,7 +99,7 @@ priority within. With -o json or yaml each has its code, so that
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, admissionListing.headers)
 	flags := cmd.Flags()
 	flags.StringVar(&level, "level", "", "only those of this level: Global, Tenant or User")
 	flags.StringVar(&tenant, "tenant", "", "only those of this tenant")

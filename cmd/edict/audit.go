@@ -47,7 +47,7 @@ or --node shows.`,
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, auditListing.headers)
 	f.add(cmd)
 	return cmd
 }

@@ -144,7 +144,7 @@ func (a contextCommands) contextListCommand() *cobra.Command {
 			return printList(&a.console, contextListing(f.Current), append([]planeContext{}, f.Contexts...))
 		},
 	}
-	a.listFlags(cmd)
+	a.listFlags(cmd, contextListing("").headers)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ each comes with, and what to do about it. Without a code, all of them. No plane 
 			return codes, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	a.listFlags(cmd)
+	a.listFlags(cmd, errorListing.headers)
 	return cmd
 }
 

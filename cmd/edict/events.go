@@ -30,7 +30,7 @@ type eventsFlags struct {
 func (a eventCommands) eventsCommand() *cobra.Command {
 	var f eventsFlags
 	cmd := &cobra.Command{
-		Use: "events", Short: "Show the events of the log with what became of them, or follow it", Args: cli.Args(0, 0),
+		Use: "events", Short: "Show the log's events with what became of them, or follow it", Args: cli.Args(0, 0),
 		Long: `Show the events of the log, oldest first, with what the fold made of each: applied, or
 rejected with the code. With --watch, follow it: a stream that breaks is taken up behind
 the last event. Without --project these are the events of the whole plane, which needs
@@ -173,6 +173,7 @@ func (a eventCommands) printEvent(e resource.LogEvent) error {
 }
 
 var eventListing = listing[resource.LogEvent]{
+	spare: []string{"by", "detail"},
 	columns: []column[resource.LogEvent]{
 		{"seq", func(e resource.LogEvent) string { return fmt.Sprint(e.Seq) }, false},
 		{"time", func(e resource.LogEvent) string { return stamp(e.Time) }, false},

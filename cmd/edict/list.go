@@ -27,8 +27,12 @@ type listing[T any] struct {
 	kind    string         // for -o name: kind/name
 	name    func(T) string // nil: the things have no names
 	columns []column[T]
+	spare   []string                   // columns that a terminal too narrow for all does without, the first to go first
 	below   func(w io.Writer, all []T) // what stands under the table; nil: nothing
 }
+
+// reversed stands before a column of --sort-by to sort the other way round.
+const reversed = "-"
 
 // column is a column of the table. Those that are wide are shown by -o wide alone.
 type column[T any] struct {
@@ -37,10 +41,21 @@ type column[T any] struct {
 	wide   bool
 }
 
-// listFlags gives a command -o with the formats of lists, --sort-by and -w.
-func (a *console) listFlags(cmd *cobra.Command) {
+// listFlags gives a command -o with the formats of lists, --sort-by with the columns
+// of its list, and -w.
+func (a *console) listFlags(cmd *cobra.Command, headers func() []string) {
 	a.formatFlag(cmd, formatTable, formatWide, formatName, formatJSON, formatNDJSON, formatYAML, formatJSONPath)
 	cmd.Flags().StringVar(&a.sortBy, "sort-by", "", "column to sort by, with - before it the other way round")
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", // the flag was just made
+		func(_ *cobra.Command, _ []string, begin string) (names []string, _ cobra.ShellCompDirective) {
+			for _, h := range headers() {
+				if strings.HasPrefix(begin, reversed) {
+					h = reversed + h
+				}
+				names = append(names, h)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		})
 	if cmd.Flags().Lookup("watch") == nil {
 		a.watchFlag(cmd)
 	}
@@ -89,11 +104,20 @@ func (l listing[T]) write(w io.Writer, all []T, wide bool) {
 	if wide {
 		allColumns(w, header, rows)
 	} else {
-		columns(w, header, rows)
+		columns(w, header, rows, l.spare...)
 	}
 	if l.below != nil {
 		l.below(w, all)
 	}
+}
+
+// headers are those of all columns: a list is also sorted by those that are not shown.
+func (l listing[T]) headers() []string {
+	headers := make([]string, len(l.columns))
+	for i, c := range l.columns {
+		headers[i] = c.header
+	}
+	return headers
 }
 
 // sort sorts by a column: numbers as numbers, all else as text.
@@ -101,14 +125,10 @@ func (l listing[T]) sort(all []T, by string) error {
 	if by == "" {
 		return nil
 	}
-	name, reverse := strings.CutPrefix(by, "-")
+	name, reverse := strings.CutPrefix(by, reversed)
 	at := slices.IndexFunc(l.columns, func(c column[T]) bool { return strings.EqualFold(c.header, name) })
 	if at < 0 {
-		headers := make([]string, len(l.columns))
-		for i, c := range l.columns {
-			headers[i] = c.header
-		}
-		return cli.Failed(cli.BadUsage, "--sort-by %.80q: want one of %s", name, strings.Join(headers, ", "))
+		return cli.Failed(cli.BadUsage, "--sort-by %.80q: want one of %s", name, strings.Join(l.headers(), ", "))
 	}
 	slices.SortStableFunc(all, func(x, y T) int {
 		if reverse {

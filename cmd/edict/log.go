@@ -16,7 +16,7 @@ import (
 
 func (a *app) logCommand() *cobra.Command {
 	archives := archiveCommands{a}
-	return group("log", "Verify the log, accept what it lost, compact it, and move it in archives",
+	return group("log", "Verify the log, accept a loss, compact it, move it in archives",
 		a.logVerifyCommand(), a.logAcceptCommand(), archives.logExportCommand(), archives.logCatCommand(), archives.logImportCommand(), archives.logCompactCommand())
 }
 

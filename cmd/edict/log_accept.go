@@ -18,7 +18,7 @@ func (a *app) logAcceptCommand() *cobra.Command {
 	var opt acceptOptions
 	cmd := &cobra.Command{
 		Use:   "accept",
-		Short: "Take a damaged log, or one that was put back, as it is now, for the truth",
+		Short: "Take a log that was damaged or put back for the truth",
 		Long: `Accept a log that lost its tail, that has changed, or that was made anew, as it is
 now: what it lost is given up for good. If there is a backup, restore it instead.
 Stop every worker first.

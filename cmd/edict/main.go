@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	cli.Completion(root)
 	end := a.traceCommands(root)
-	code := a.exit(root.ExecuteContext(ctx))
+	code := a.exit(cli.Execute(ctx, root, widthOf(stdout)))
 	end(code)
 	return code
 }

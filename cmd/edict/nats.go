@@ -191,7 +191,7 @@ last as long as the credentials.`,
 
 func (a natsCommands) natsWorkerCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "worker NAME", Short: "Make credentials of a worker, or of an administrator: they may do everything", Args: cli.Args(1, 1),
+		Use: "worker NAME", Short: "Make credentials of a worker or administrator, for everything", Args: cli.Args(1, 1),
 		Example: `  edict nats creds worker m2 --out worker.creds`,
 	}
 	f := addCredsFlags(cmd)

@@ -27,6 +27,9 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.every, "all-projects", "A", false, "those of all projects, whatever --project says; needs plane#read")
 }
 
+// reported says whether also what nodes reported is asked for.
+func (f *reportFlags) reported() bool { return f.every || len(f.states) > 0 }
+
 // asked is a client of the plane, and what the flags ask of it.
 func (a nodeCommands) asked(cmd *cobra.Command, f *reportFlags) (*client.Client, client.ReportQuery, error) {
 	c, project, err := a.plane(cmd)

@@ -49,7 +49,7 @@ const maxLagging = 1000
 
 func (a nodeCommands) nodeDescribeCommand() *cobra.Command {
 	return a.shownNode(&cobra.Command{
-		Use: "describe ID", Short: "Show a node's facts, its policies, and which of them it has applied",
+		Use: "describe ID", Short: "Show a node's facts, its policies, and which it has applied",
 		Long: `Show what concerns one node: its labels and addresses, the policies that match it, in
 the order in which their rules are tried, whether the node reported that it applied
 them, and what happens to flows that no rule decides. RULES is how many rules of the policy

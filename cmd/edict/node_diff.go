@@ -18,7 +18,7 @@ import (
 func (a nodeCommands) nodeDiffCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
-		Use: "diff ID --from MOMENT", Short: "Say what became of a node between two moments, and which events did that", Args: cli.Args(1, 1),
+		Use: "diff ID --from MOMENT", Short: "Say what became of a node between two moments, by which events", Args: cli.Args(1, 1),
 		Long: `Compare what a node had to apply at two moments: its labels, its addresses, and
 the policies that gave it rules. A moment is a log sequence, or a time (RFC 3339).
 Each line names the last event that changed it. Exit code 1 when there is a

@@ -16,7 +16,7 @@ import (
 func (a nodeCommands) nodePoliciesCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "policies ID", Short: "List the rules that a node enforces, in the order in which they are tried",
+		Use: "policies ID", Short: "List the rules that a node enforces, in their order",
 		Long: `List the rules of the policies that match a node, in the order in which they are
 tried, and the default of each direction with the policies for which it denies. A
 rule is named by its policy and its index there, from 0.

@@ -28,7 +28,7 @@ reported. With --all-projects, the nodes of all projects, likewise.`,
 			if err != nil {
 				return err
 			}
-			if f.every || len(f.states) > 0 {
+			if f.reported() {
 				all, err := collect(c.Nodes.AllReported(cmd.Context(), q))
 				if err != nil {
 					return err
@@ -44,7 +44,12 @@ reported. With --all-projects, the nodes of all projects, likewise.`,
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, func() []string {
+		if f.reported() {
+			return reportedListing.headers()
+		}
+		return nodeListing.headers()
+	})
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only nodes that stand so: applied, lagging, refused, silent, or several behind commas")
 	return cmd

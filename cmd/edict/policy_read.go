@@ -189,7 +189,7 @@ that 'edict policy import' can bring them to another plane. -o wide shows ids, t
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, policyListing.headers)
 	return cmd
 }
 
@@ -286,7 +286,8 @@ func withHeads(ctx context.Context, c *client.Client, listed []resource.Policy) 
 }
 
 func (a policyCommands) policyRevisionsCommand() *cobra.Command {
-	return a.onePolicyAs(a.listFlags, "revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
+	listed := func(cmd *cobra.Command) { a.listFlags(cmd, revisionListing.headers) }
+	return a.onePolicyAs(listed, "revisions", "List what a policy has said, newest first", func(cmd *cobra.Command, c *client.Client, p resource.Policy) error {
 		all, err := collect(c.Policies.AllRevisions(cmd.Context(), p.ProjectID, p.ID))
 		if err != nil {
 			return err
@@ -296,7 +297,8 @@ func (a policyCommands) policyRevisionsCommand() *cobra.Command {
 }
 
 var revisionListing = listing[resource.Revision]{
-	kind: "revision", name: func(r resource.Revision) string { return r.ID.String() },
+	spare: []string{"source", "destination"},
+	kind:  "revision", name: func(r resource.Revision) string { return r.ID.String() },
 	columns: []column[resource.Revision]{
 		{"revision", func(r resource.Revision) string { return r.ID.String() }, false},
 		{"created", func(r resource.Revision) string { return stamp(r.CreatedAt) }, false},

@@ -93,7 +93,7 @@ func (a projectCommands) projectListCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, projectListing.headers)
 	return cmd
 }
 

@@ -267,7 +267,7 @@ func (a releaseCommands) releaseListCommand() *cobra.Command {
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, releaseListing.headers)
 	return cmd
 }
 

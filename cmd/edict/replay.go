@@ -31,7 +31,7 @@ func (a replayCommands) replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Fold the log again into an empty directory, and print the digest",
+		Short: "Fold the log again into an empty directory, print the digest",
 		Long: `Fold the log from its first event into an empty read model, and print the
 sequence it came to, its rows and its digest. A worker at the same sequence
 shows the same digest ("edict status --digest"). With --until the fold ends at

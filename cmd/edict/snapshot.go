@@ -94,7 +94,7 @@ func (a snapshotCommands) snapshotListCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, snapshotListing.headers)
 	return cmd
 }
 

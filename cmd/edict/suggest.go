@@ -22,6 +22,11 @@ func suggestWords(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		suggestWords(below)
 	}
+	if cmd.Name() == "policy" || cmd.Name() == "node" {
+		cli.Instead(cmd, "wait", "edict wait "+cmd.Name()+"/NAME")
+		cli.Instead(cmd, "explain", "edict explain "+cmd.Name())
+		cli.Instead(cmd, "events", "edict events --"+cmd.Name()+" NAME")
+	}
 	if cmd.Name() == "policy" {
 		for _, word := range []string{"lint", "validate", "check"} {
 			cli.Instead(cmd, word, "edict policy dry-run -f FILE")

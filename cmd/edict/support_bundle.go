@@ -19,7 +19,7 @@ import (
 func (a *app) supportBundleCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use: "support-bundle", Short: "Collect what a plane says of itself in one file, without secrets", Args: cli.Args(0, 0),
+		Use: "support-bundle", Short: "Collect what a plane says of itself, without secrets", Args: cli.Args(0, 0),
 		Long: `Collect what a plane says of itself in one file, for somebody who helps and cannot reach
 it: what doctor finds, status, rejected events, the last hour of the fleet, metrics and
 profiles. Ids of nodes and projects are in it, and no policies, labels or addresses of

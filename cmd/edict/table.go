@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -17,20 +19,56 @@ import (
 const gap = "   "
 
 // columns writes a table as operators know it: no lines, wide gaps. On a terminal that is
-// narrower it leaves out columns that say nothing, and breaks texts between words.
-func columns(w io.Writer, header []string, rows [][]string) {
+// narrower it leaves out columns that say nothing, and the date of times that are all of today,
+// and breaks texts between words; if that does not do, it leaves out spare columns, the first
+// first, and says which.
+func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 	width := widthOf(w)
-	if len(rows) > 0 && width > 0 && sum(naturalWidths(header, rows))+len(gap)*(len(header)-1) > width {
-		header, rows = telling(header, rows)
+	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows)) <= width {
+		allColumns(w, header, rows)
+		return
+	}
+	header, rows = without(header, rows, func(i int) bool {
+		return !slices.ContainsFunc(rows, func(cells []string) bool { return cells[i] != "-" && cells[i] != "" })
+	})
+	today(header, rows, time.Now())
+	var left []string
+	for _, s := range spare {
+		if within := fitting(header, rows, width); within == nil || across(within) <= width {
+			break
+		}
+		if at := slices.Index(header, s); at >= 0 {
+			header, rows = without(header, rows, func(i int) bool { return i == at })
+			left = append(left, s)
+		}
 	}
 	allColumns(w, header, rows)
+	if len(left) > 0 {
+		fmt.Fprintf(w, "\nA wider terminal, or -o wide, shows %s as well.\n", strings.Join(left, ", "))
+	}
 }
 
-// telling are the columns of which a cell says something.
-func telling(header []string, rows [][]string) (heads []string, said [][]string) {
+// today shortens the times of columns that have none of another day, in UTC.
+func today(header []string, rows [][]string, now time.Time) {
+	for i := range header {
+		date := now.UTC().Format(time.DateOnly) + "T"
+		if slices.ContainsFunc(rows, func(cells []string) bool {
+			_, err := time.Parse(time.RFC3339, cells[i])
+			return err != nil || !strings.HasPrefix(cells[i], date)
+		}) {
+			continue
+		}
+		for _, cells := range rows {
+			cells[i] = cells[i][len(date):]
+		}
+	}
+}
+
+// without are the other columns.
+func without(header []string, rows [][]string, left func(i int) bool) (heads []string, said [][]string) {
 	said = make([][]string, len(rows))
 	for i, head := range header {
-		if !slices.ContainsFunc(rows, func(cells []string) bool { return cells[i] != "-" && cells[i] != "" }) {
+		if left(i) {
 			continue
 		}
 		heads = append(heads, head)
@@ -121,6 +159,9 @@ func sum(widths []int) (n int) {
 	}
 	return n
 }
+
+// across is how wide a table of these columns is.
+func across(widths []int) int { return sum(widths) + len(gap)*(len(widths)-1) }
 
 // words are the parts of a text between which a line may be broken, each with what
 // follows it: slugs, ids, types and times are never cut.

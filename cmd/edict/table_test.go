@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,19 +34,89 @@ func TestATableFitsItsTerminal(t *testing.T) {
 func TestATableCutsNoWord(t *testing.T) {
 	header := []string{"slug", "display name", "created", "by"}
 	rows := [][]string{
-		{"mail-nobody-else-may-send-anything-to-it", "-", "2026-11-26T06:09:19Z", "anonymous"},
-		{"web", "-", "2026-11-26T06:09:20Z", "anonymous,ana"},
+		{"mail-nobody-else-may-send-anything-to-it", "-", "2026-11-25T06:09:19Z", "anonymous"},
+		{"web", "-", "2026-11-25T06:09:20Z", "anonymous,ana"},
 	}
 	l := &look{columns: 50}
 	columns(l, header, rows)
 	require.Equal(t, `SLUG                                       CREATED                BY
-mail-nobody-else-may-send-anything-to-it   2026-11-26T06:09:19Z   anonymous
-web                                        2026-11-26T06:09:20Z   anonymous,
+mail-nobody-else-may-send-anything-to-it   2026-11-25T06:09:19Z   anonymous
+web                                        2026-11-25T06:09:20Z   anonymous,
                                                                   ana
 `, l.String())
 	l = &look{columns: 100}
 	columns(l, header, rows)
 	require.Contains(t, l.String(), "DISPLAY NAME", "where there is room all are shown")
+}
+
+// Where that is not enough, a table does without spare columns, and says so.
+func TestANarrowTableDoesWithoutSpareColumns(t *testing.T) {
+	header := []string{"seq", "type", "by", "detail"}
+	rows := [][]string{{"1", "policy_revision_created", "anonymous", "because"}, {"2", "node_updated", "ana", "-"}}
+	l := &look{columns: 41}
+	columns(l, header, rows, "by", "detail")
+	require.Equal(t, `SEQ   TYPE                      DETAIL
+1     policy_revision_created   because
+2     node_updated              -
+
+A wider terminal, or -o wide, shows by as well.
+`, l.String())
+	for _, width := range []int{60, 0} {
+		l = &look{columns: width}
+		columns(l, header, rows, "by", "detail")
+		require.NotContains(t, l.String(), "wider", "%d columns have room, and a file too", width)
+		require.Contains(t, l.String(), "anonymous")
+	}
+}
+
+// Times that are all of today are shown without the date where there is no room for it.
+func TestTimesOfTodayAreShort(t *testing.T) {
+	now := time.Date(2026, 11, 26, 23, 0, 0, 0, time.FixedZone("", -3600*3))
+	header := []string{"time", "since", "name"}
+	rows := [][]string{{"2026-11-27T01:02:03Z", "2026-11-27T01:02:03Z", "x"}, {"2026-11-27T00:00:00Z", "2026-11-26T23:59:59Z", "x"}}
+	today(header, rows, now)
+	require.Equal(t, [][]string{{"01:02:03Z", "2026-11-27T01:02:03Z", "x"}, {"00:00:00Z", "2026-11-26T23:59:59Z", "x"}}, rows)
+}
+
+// Text is broken between words and goes on below where it began; tables, and what is indented
+// for people to copy, are not.
+func TestTextIsBrokenBetweenWords(t *testing.T) {
+	l := &look{columns: 24}
+	w := broken(l)
+	require.Equal(t, 24, widthOf(w))
+	fmt.Fprintf(w, "Nodes:  1 of 20 applied, and 19 lag\n\nshort\n    edict policy list -o jsonpath={.slug}\nA   table   of three   columns\n")
+	fmt.Fprintln(w, "prose that is longer than a line is")
+	require.Equal(t, `Nodes:  1 of 20 applied,
+        and 19 lag
+
+short
+    edict policy list -o jsonpath={.slug}
+A   table   of three   columns
+prose that is longer
+than a line is
+`, l.String())
+	var file strings.Builder
+	require.Equal(t, &file, broken(&file), "what is no terminal gets lines as they are")
+}
+
+// No command's help is wider than a page, but for what is there to be copied.
+func TestHelpFitsAPage(t *testing.T) {
+	seen := map[*cobra.Command]bool{}
+	for _, c := range leaves(new(app).rootCommand()) {
+		for ; c != nil && !seen[c]; c = c.Parent() {
+			seen[c] = true
+			var out strings.Builder
+			args := append(strings.Fields(c.CommandPath())[1:], "--help")
+			require.Zero(t, run(t.Context(), args, strings.NewReader(""), &out, &out))
+			text, examples, _ := strings.Cut(out.String(), "\nExamples:\n")
+			_, after, _ := strings.Cut(examples, "\n\n")
+			for line := range strings.Lines(text + after) {
+				if !strings.HasPrefix(line, "Use ") { // cobra's
+					require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", c.CommandPath(), line)
+				}
+			}
+		}
+	}
 }
 
 // Colour is for terminals, and for those who want it.

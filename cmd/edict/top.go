@@ -17,7 +17,7 @@ import (
 type topCommands struct{ *app }
 
 func (a topCommands) topCommand() *cobra.Command {
-	return group("top", "Show who does most and who is behind, again every second on a terminal", a.topWorkersCommand(), a.topNodesCommand())
+	return group("top", "Show who does most and who is behind, again every second", a.topWorkersCommand(), a.topNodesCommand())
 }
 
 func (a topCommands) topWorkersCommand() *cobra.Command {
@@ -105,7 +105,7 @@ func writeTopWorkers(w io.Writer, s resource.Status, all []busyWorker) {
 
 func (a topCommands) topNodesCommand() *cobra.Command {
 	return a.topOf(&cobra.Command{
-		Use: "nodes", Short: "Show the nodes that have not applied what they must, the longest first", Args: cli.Args(0, 0),
+		Use: "nodes", Short: "Show the nodes that have not applied what they must", Args: cli.Args(0, 0),
 		Long: `Show the nodes that lag, refused or are silent, those that do for the longest first: the
 first of them, as many as the plane's status names. On a terminal it is shown again every
 second, else once.`,

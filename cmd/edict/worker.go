@@ -61,7 +61,7 @@ func (a workerCommands) workerListCommand() *cobra.Command {
 		},
 	}
 	a.clientFlags(cmd)
-	a.listFlags(cmd)
+	a.listFlags(cmd, workerListing.headers)
 	return cmd
 }
 
