@@ -66,7 +66,7 @@ func reflowed(s string, width int) string {
 			used += n
 		}
 	}
-	return b.String()
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // helpCommand has "help" do likewise.

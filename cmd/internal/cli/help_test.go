@@ -45,6 +45,13 @@ func TestTheHelpOfWhatIsNotThereIsNotThatOfItsGroup(t *testing.T) {
 	}
 }
 
+func TestTextIsBrokenAtAWidth(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, reflowed("", 10), "what has no text keeps its summary")
+	require.Equal(t, "one two\nthree four\n\n  indented as it is\nfive", reflowed("one two three\nfour\n\n  indented as it is\nfive", 10))
+	require.Equal(t, "loooooooooong\none", reflowed("loooooooooong one", 10), "no word is cut")
+}
+
 func TestHelpIsAsWideAsAPageOrTheTerminal(t *testing.T) {
 	t.Parallel()
 	for width, most := range map[int]int{0: pageWidth, 60: 60, 400: 400} {
