@@ -13,7 +13,7 @@ import (
 const pageWidth = 80
 
 // Execute runs what a person typed. Help is broken at a width; 0: that of a page. Who asks
-// for the help of a command that is not there is told so, as who runs it is; cobra would show
+// for the help of a command that is not there gets the same fault as who runs it; cobra would show
 // the help of the group.
 func Execute(ctx context.Context, root *cobra.Command, width int) error {
 	if width <= 0 {
