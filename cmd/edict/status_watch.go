@@ -97,7 +97,7 @@ func (a statusCommands) showStatus(s resource.Status, place, first bool) error {
 			out.WriteByte('\n')
 		}
 		fmt.Fprintf(&out, "%s\n\n", stamp(time.Now()))
-		writeStatus(&out, s)
+		writeStatus(broken(&out), s)
 	}
 	_, err := out.WriteTo(a.stdout)
 	return err
