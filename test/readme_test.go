@@ -66,6 +66,8 @@ func TestReadmeBlocksAreRead(t *testing.T) {
 		{line: 14, commands: []string{"f"}, leftOut: "it needs a root"},
 		{line: 18, commands: []string{"g"}, afresh: true, shown: []string{"# shown", "APPLIED   1"}},
 	}, got)
+	n := newcomer{own: map[string]string{"127.0.0.1:8080": "127.0.0.1:42220", "127.0.0.1:4222": "127.0.0.1:8080"}}
+	require.Equal(t, "curl 127.0.0.1:42220 127.0.0.1:8080", n.here("curl 127.0.0.1:8080 127.0.0.1:4222"), "what was replaced is not replaced again")
 	require.True(t, shapeOf("APPLIED   1").in("x\nAPPLIED 23\n"))
 	require.False(t, shapeOf("APPLIED   1").in("APPLIED none\n"))
 	require.True(t, shapeOf("id 37fd0a84-4622-8d48-b14d-8417524aaa4c of db-1 ...").in("id 00000000-0000-4000-8000-000000000000 of db-1 and more\n"))
@@ -208,12 +210,14 @@ func (n *newcomer) shell(ctx context.Context, command string) *exec.Cmd {
 	return cmd
 }
 
-// here has the addresses of this test in the place of the page's.
+// here has the addresses of this test in the place of the page's. One of this test may begin
+// as another of the page does.
 func (n *newcomer) here(command string) string {
+	var pairs []string
 	for there, here := range n.own {
-		command = strings.ReplaceAll(command, there, here)
+		pairs = append(pairs, there, here)
 	}
-	return command
+	return strings.NewReplacer(pairs...).Replace(command)
 }
 
 var listens = regexp.MustCompile(`--http (\S+):(\d+)`)
