@@ -35,7 +35,7 @@ STRUCK := $(GO) test -tags faults
 LONG := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy
 SHORT := ./test/faults ./test/standards ./test/kubernetes ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
 	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
-	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz \
+	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
 DRIVERS := $(LONG) $(SHORT)
 export RAPID_CHECKS ?= 30
@@ -59,7 +59,8 @@ export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 # worlds try few of them: there a world takes ten times as long. Tests without goroutines of their own are left out there.
 # All of these run again without it. test/worlds finds them in the source, by their use of rapid or of gen.Worlds,
 # gen.Every and gen.Unraced, which is all that depends on the detector: so none can be forgotten.
-WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot
+WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot ./internal/api ./internal/admission ./internal/archive ./internal/streams \
+	./internal/compiler/datapath ./cmd/edict/internal/agent
 
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.
 export GORACE ?= atexit_sleep_ms=50
@@ -72,7 +73,7 @@ test: vet lint ## what a change must pass: every test, the packages under the ra
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(GO) test -race -vet=off ./internal/api ./internal/relay ./internal/streams $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
+	$(GO) test -race -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
 	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(GO) test -race -vet=off -skip "$$unraced" $(WORLDS)
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 

@@ -7,12 +7,15 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestAPolicyNeedsNoFunctionThatItDoesNotName compiles with every function that
 // policies may call, and with those alone that a module names: the compiler says
 // the same.
 func TestAPolicyNeedsNoFunctionThatItDoesNotName(t *testing.T) {
+	gen.Unraced()
 	bodies := []string{
 		`main := http.send({})`, `main := count(nothing)`, `main := no.such(1)`, `count(x) := x`, `main := data.b.c`, `main := opa.runtime()`,
 		`main if { every x in input.list { x > 1 }; some y, z in input.object; y != z }`,

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestRegoThatIsRefused lists code that never becomes a policy, with the
@@ -61,6 +63,7 @@ func TestCodeThatDoublesItsTypesCompiles(t *testing.T) {
 // TestPoliciesThatFailClosed lists policies that compile and then do something
 // that no request may profit from.
 func TestPoliciesThatFailClosed(t *testing.T) {
+	gen.Unraced()
 	for _, c := range []struct{ name, result, want string }{
 		{"a decision that is a list", `[1]`, "invalid_decision result: is an array, not an object"},
 		{"a decision that is a word", `"no"`, "invalid_decision result: is a string, not an object"},
@@ -122,6 +125,7 @@ func doubled(n int, use string) string {
 }
 
 func TestAValueThatIsSmallOnlyUntilItIsWalkedFailsItsPolicy(t *testing.T) {
+	gen.Unraced()
 	for _, use := range []string{"x40", "json.marshal(x40)", "sprintf(\"%v\", [x40])", "x40 == y40", "x40 != y40", "{x | walk(x40, [_, x])}"} {
 		t.Run(use, func(t *testing.T) {
 			e := NewEngine(EngineOptions{})

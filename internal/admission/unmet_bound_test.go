@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // disjoint is a schema of two lists of n values that have none in common.
@@ -17,6 +19,7 @@ func disjoint(n, from int) map[string]any {
 
 // A list of so many values that trying them would take long is not tried to its end.
 func TestALongListIsNotTriedToItsEnd(t *testing.T) {
+	gen.Unraced()
 	for n, want := range map[int]bool{20: true, 800: false} {
 		s, err := compileSchema(disjoint(n, 0), 1<<20)
 		require.NoError(t, err)
@@ -27,6 +30,7 @@ func TestALongListIsNotTriedToItsEnd(t *testing.T) {
 // All constraints of a request share what may be spent on finding out that nothing
 // meets them, and a schema that could not be afforded in one is looked at in the next.
 func TestConstraintsOfARequestShareTheSearch(t *testing.T) {
+	gen.Unraced()
 	by, found := newSearch(), 0
 	var schemas []*schema
 	for i := range 1000 {

@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -199,6 +200,7 @@ func second(t testing.TB, node string, version uint64) string {
 }
 
 func TestANodeOfTwoRetesIsReadReteByRete(t *testing.T) {
+	gen.Unraced()
 	p := newReleasing(t)
 	v1 := tree(5, false)
 	p.put("alpha", `{}`)

@@ -14,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -89,6 +90,7 @@ func TestTheAuditIsReadFromBothEndsAndFiltered(t *testing.T) {
 
 // A search that finds little ends after many events, and says where it goes on.
 func TestASearchOfTheAuditIsBounded(t *testing.T) {
+	gen.Unraced()
 	const events = 4500
 	p := newPlane(t, func(d *api.Deps) { d.Looked = 2000 })
 	p.log.Hold() // so that they are folded at once

@@ -12,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // authoring are the five ways in which authors say what a policy should be, of
@@ -126,6 +127,7 @@ func TestADryRunIsJudgedAsTheChangeWouldBe(t *testing.T) {
 const billing = `{"patch": {"billing_tag": "engineering"}, "constraints": {"billing_tag": {"mode": "immutable"}}}`
 
 func TestAPolicyForEveryServiceStopsNoAuthor(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	made := p.create("web")
 	id := p.admit(t, admissionDraft(t, "billing", "Global", 1, specified(billing)))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 func gzipped(s string) string {
@@ -105,6 +106,7 @@ func drafts() []badInput {
 }
 
 func TestBadInputGetsAProblemAndNothingElse(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	p.put("n1", `{}`)
 	p.want(201, "", p.do("PUT", "/v1/projects/"+other+"/nodes/theirs", `{}`))

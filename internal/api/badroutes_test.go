@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -382,6 +383,7 @@ func twice(body string) string {
 // Whatever is wrong with a request of any route is answered with its code, and
 // changes nothing.
 func TestEveryRouteRefusesWhatIsBad(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t, func(d *api.Deps) { d.Decisions = decisionsOf(t, 3) })
 	p.put("n1", `{"labels":{"role":"web"},"addresses":["10.0.0.1"]}`)
 	made := p.create("web")
@@ -496,6 +498,7 @@ func TestABatchRefusesBadLinesOneByOne(t *testing.T) {
 // A plane that cannot write, or does not know the log's head, says so on every
 // route that would need it, and on no other.
 func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
+	gen.Unraced()
 	var full error
 	decided := decisionsOf(t, 3)
 	p := newPlane(t, impatient, func(d *api.Deps) {

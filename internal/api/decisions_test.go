@@ -19,6 +19,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 const decisions = "/api/v1/decisions"
@@ -141,6 +142,7 @@ func (p *plane) decisionSeqs(query string, headers ...string) (seqs []uint64) {
 }
 
 func TestDecisionsAreListedNewestFirst(t *testing.T) {
+	gen.Unraced()
 	log := decisionsOf(t, 6)
 	p := newPlane(t, func(d *api.Deps) { d.Decisions = log })
 	for _, c := range []struct {
@@ -216,6 +218,7 @@ func TestADecisionNamesThePoliciesThatItsReaderMaySee(t *testing.T) {
 }
 
 func TestManyDecisionsAreReadInPieces(t *testing.T) {
+	gen.Unraced()
 	log := decisionsOf(t, 1200)
 	log.add(t, resource.Decision{Outcome: "timeout"})
 	for range 1100 {
@@ -249,6 +252,7 @@ func TestAPageOfLargeDecisionsIsBounded(t *testing.T) {
 }
 
 func TestTenantsSeeTheirOwnDecisions(t *testing.T) {
+	gen.Unraced()
 	log := decisionsOf(t, 4)
 	p, tokens := guarded(t, map[string][]string{"root": {"plane#admin"}, "reader": {"plane#read"}, "boss": {"tenant:shop#admin"}, "ben": {}, "eve": {}}, func(d *api.Deps) { d.Decisions = log })
 	for who, want := range map[string][]uint64{"root": {4, 3, 2, 1}, "reader": {4, 3, 2, 1}, "boss": {3, 1}, "ben": {4, 2}, "eve": nil} {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // An agent that leaves takes its credentials along: nobody who finds them later has
@@ -35,6 +36,7 @@ func TestAnAgentThatLeavesTakesItsCredentialsAlong(t *testing.T) {
 
 // Without access the second request is answered, too, and writes nothing.
 func TestDeregisteringTwiceIsDeregisteringOnce(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	p.awaits(awaited)
 	p.want(http.StatusCreated, "", p.do("POST", "/v1/register", asks()))

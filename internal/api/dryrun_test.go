@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // wet are routes that need room in the log and know no dry run, each with why.
@@ -102,6 +103,7 @@ func TestADryRunOfABatchJudgesEachLine(t *testing.T) {
 // TestADryRunOfABatchSaysWhatTheBatchThenSays sends batches dry, then for real: lines that
 // spend a quota, and repeat or undo what earlier lines said, near and far.
 func TestADryRunOfABatchSaysWhatTheBatchThenSays(t *testing.T) {
+	gen.Unraced()
 	far := []string{`{"id":"n1","labels":{"a":"b"}}`, `{"id":"n2"}`}
 	for i := range 2500 { // some chunks of a batch
 		far = append(far, fmt.Sprintf(`{"id":"m%d"}`, i))

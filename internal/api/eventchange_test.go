@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 var since2020 = url.Values{"since": {"2020-01-01T00:00:00Z"}}
@@ -68,6 +69,7 @@ func TestAnEventWhoseChangeIsNotKnownHasNone(t *testing.T) {
 
 // How many nodes an event was sent to is known of what was folded while somebody served them.
 func TestAnEventSaysHowManyNodesItWasSentTo(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	p.put("n1", `{"labels":{"role":"web"}}`)
 	p.fold.Feed(wanting{})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // growing is what the status and the metrics say of a log that has n events of 100
@@ -47,6 +48,7 @@ func growing(t *testing.T, n, perDay, room, most int64) (status, metrics map[str
 }
 
 func TestGrowthIsShownAsFarAsItIsKnown(t *testing.T) {
+	gen.Unraced()
 	const day = 24 * 3600
 	for name, c := range map[string]struct {
 		events, perDay, room, most int64

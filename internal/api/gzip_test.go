@@ -10,10 +10,13 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // What is large is gzip-coded for who takes that, and says the same.
 func TestWhatIsLargeIsCoded(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	unpacker, err := zstd.NewReader(nil)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // list is what a node's policies come to, a line of text each.
@@ -160,6 +161,7 @@ func TestADryRunTellsOfASelectorThatMatchesNobody(t *testing.T) {
 
 // So many policies that they wait for a turn are listed like few.
 func TestAListOfManyPoliciesIsWhole(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
 	const many = 33

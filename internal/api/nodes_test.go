@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 func TestANodeIsNewOnceAndEqualFactsWriteNothing(t *testing.T) {
@@ -235,6 +236,7 @@ func TestABatchKnowsWhatItWroteBeforeTheFoldDoes(t *testing.T) {
 }
 
 func TestABatchOfManyChunks(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	var body bytes.Buffer
 	z := gzip.NewWriter(&body)
@@ -312,6 +314,7 @@ func FuzzCursor(f *testing.F) {
 // A compressed batch costs in proportion to what was sent: 64 KiB of newlines are
 // not 64 MiB of work, and a fleet whose lines are alike fits.
 func TestABatchInflatesInProportion(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	newlines := inflating(strings.Repeat(strings.Repeat(" ", 1<<15)+"\n", 8), 64)
 	require.Less(t, len(newlines), 32<<10)

@@ -96,6 +96,7 @@ var pastSteps = flag.Int("past.steps", 24, "steps of the history of TestThePastI
 // answered whose log ended there, byte for byte; and what became of a node between two
 // moments is what differs between the answers.
 func TestThePastIsWhatWasAnsweredThen(t *testing.T) {
+	gen.Unraced()
 	seed := rand.Uint64()
 	g := gen.New(seed)
 	var msgs []streams.Message

@@ -26,6 +26,7 @@ import (
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -114,6 +115,7 @@ func webDraft(slug string) resource.Draft {
 // The client speaks every route there is, and what it reads follows what it
 // wrote.
 func TestAPlaneByItsClient(t *testing.T) {
+	gen.Unraced()
 	p := newRealPlane(t)
 	ctx := t.Context()
 	made, err := p.Policies.Create(ctx, home, webDraft("web"), client.Key("k1"), client.Correlation("c1"))

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 const accessPath = "/v1/access/principals"
@@ -36,6 +38,7 @@ func (p *plane) conditionals() map[string]conditional {
 }
 
 func TestAConditionNamesThePresentState(t *testing.T) {
+	gen.Unraced()
 	for name := range newPlane(t).conditionals() {
 		t.Run(name, func(t *testing.T) {
 			p := newPlane(t)
@@ -104,6 +107,7 @@ func TestAConditionOnNothingIsThatThereIsNothing(t *testing.T) {
 // TestAConditionHoldsWhereTheEventStands has somebody else write between the check
 // and the append, at a worker that has not folded it.
 func TestAConditionHoldsWhereTheEventStands(t *testing.T) {
+	gen.Unraced()
 	between := map[string]func(a *plane, path string){
 		"a policy is revised":    func(a *plane, path string) { a.do("PATCH", path, `{"display_name":"Between"}`) },
 		"a policy is deleted":    func(a *plane, path string) { a.do("PATCH", path, `{"display_name":"Between"}`) },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 const keyed = "Idempotency-Key: deploy-42"
@@ -23,6 +24,7 @@ var later = map[string]func(p *plane){
 
 // A key that comes with another body is not answered as if that had been written.
 func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
+	gen.Unraced()
 	admit := func(t *testing.T, name, rego string) string {
 		return admissionDraft(t, name, "Global", 7, rego)
 	}
@@ -176,6 +178,7 @@ func TestAKeyWithAnotherBodyIsRefusedOnTheOlderSurface(t *testing.T) {
 }
 
 func TestAReleaseUnderAKeyOfAnotherIsRejected(t *testing.T) {
+	gen.Unraced()
 	for when, between := range later {
 		t.Run(when, func(t *testing.T) {
 			p := newPlane(t)

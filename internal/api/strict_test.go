@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 func TestAPutReplacesTheWholePolicy(t *testing.T) {
@@ -38,6 +39,7 @@ func TestAPutReplacesTheWholePolicy(t *testing.T) {
 
 // TestUnknownParametersAreRefused asks every route of the product.
 func TestUnknownParametersAreRefused(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	names := strings.NewReplacer("{project}", project, "{policy}", project, "{revision}", project, "{node}", "n", "{admission}", "a", "{principal}", "a", "{kind}", "k", "{name}", "n", "{key}", "k", "{seq}", "1", "{profile}", "heap")
 	handler := api.New(p.deps)

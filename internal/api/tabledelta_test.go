@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
 	"github.com/edictdev/edict/internal/wire/dcz"
 )
@@ -81,6 +82,7 @@ func TestATableIsSentAsTheChangeOfOneThatTheClientHas(t *testing.T) {
 
 // A table of another project is no dictionary, whoever knows its fingerprint.
 func TestATableOfAnotherProjectIsNoDictionary(t *testing.T) {
+	gen.Unraced()
 	d := newDeltas(t)
 	_, sum := d.held()
 	for i := range 100 {
@@ -95,6 +97,7 @@ func TestATableOfAnotherProjectIsNoDictionary(t *testing.T) {
 
 // The tool of the format's authors reads what is sent.
 func TestZstdReadsTheChangeOfATable(t *testing.T) {
+	gen.Unraced()
 	tool, err := exec.LookPath("zstd")
 	if err != nil {
 		leftout.Less(t, err)

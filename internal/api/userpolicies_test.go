@@ -5,10 +5,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestAUserHasSoManyPolicies fills what a user may have.
 func TestAUserHasSoManyPolicies(t *testing.T) {
+	gen.Unraced()
 	p := newPlane(t)
 	draft := func(i int, user string) string {
 		return admissionDraft(t, fmt.Sprint("p", i), "user", i, specified(`{"patch": {}}`), "user_id", user)

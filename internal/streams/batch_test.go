@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 )
 
@@ -80,6 +81,7 @@ func batchOf(n int, expect uint64) []Outgoing {
 }
 
 func TestABatchIsStoredWholeWithSequencesThatFollowEachOther(t *testing.T) {
+	gen.Unraced()
 	t.Parallel()
 	for _, size := range []int{1, 2, 3, 1_500} { // more than a server takes by default
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -138,6 +140,7 @@ func TestABatchThatCannotBeStoresNothing(t *testing.T) {
 }
 
 func TestABatchOverTheServersOwnLimitIsTooLarge(t *testing.T) {
+	gen.Unraced()
 	t.Parallel()
 	const most = 20
 	c := connect(t, ConnectOptions{Server: startServer(t, ServerOptions{Relaxed: true, maxBatch: most})})

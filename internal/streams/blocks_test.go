@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -49,6 +50,7 @@ func stored(t *testing.T) (dir string, events uint64) {
 // but where it is a length, which looks like the end. What a crash cuts off there
 // is no damage, and what nobody knows to have been stored is not either.
 func TestBlocksAreHeldAgainstTheirChecksums(t *testing.T) {
+	gen.Unraced()
 	const all = 1 << 40
 	dir, last := stored(t)
 	require.NoError(t, CheckBlocks(dir, all, last))

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // opener opens one of the streams, as a process of the plane does.
@@ -42,6 +44,7 @@ func (o opener) settings(t *testing.T, c *Conn) jetstream.StreamConfig {
 }
 
 func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
+	gen.Unraced()
 	t.Parallel()
 	type cfg = jetstream.StreamConfig
 	cases := []struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/natscluster"
 )
 
@@ -79,6 +80,7 @@ func TestAFollowerOutlivesRestartsOfTheServer(t *testing.T) {
 }
 
 func TestALongLogIsReadInOrder(t *testing.T) {
+	gen.Unraced()
 	t.Parallel()
 	c := embedded(t)
 	require.Equal(t, followBuffer, c.ahead)

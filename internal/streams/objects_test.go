@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 const testObjects = "TEST_OBJECTS"
@@ -60,6 +62,7 @@ type dribble struct{ r io.Reader }
 func (d dribble) Read(b []byte) (int, error) { return d.r.Read(b[:min(len(b), 1000)]) }
 
 func TestAnObjectIsReadAsItWasStored(t *testing.T) {
+	gen.Unraced()
 	c := embedded(t)
 	_, err := OpenObjects(within(t), c, testObjects)
 	require.ErrorIs(t, err, ErrNotFound)

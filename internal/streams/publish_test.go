@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 )
 
@@ -278,6 +279,7 @@ func TestPublishAllKeepsTheOrderAndGivesEverySequence(t *testing.T) {
 }
 
 func TestPublishAllHalvesWhatIsTooLargeForTheServer(t *testing.T) {
+	gen.Unraced()
 	t.Parallel()
 	const most = 100
 	c := connect(t, ConnectOptions{Server: startServer(t, ServerOptions{Relaxed: true, maxBatch: most})})

@@ -8,9 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 func TestPrefixesAreInTheOrderOfTheirTexts(t *testing.T) {
+	gen.Unraced()
 	rapid.Check(t, func(t *rapid.T) {
 		prefixes, all := map[netip.Prefix]int32{}, []netip.Prefix(nil)
 		for range rapid.IntRange(0, 50).Draw(t, "prefixes") {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // fewest is how many aligned blocks make up from..to of start..start+size-1.
@@ -20,6 +22,7 @@ func fewest(from, to, start, size int) int {
 }
 
 func TestAPortRangeIsTheFewestPrefixesAndExactlyItsPorts(t *testing.T) {
+	gen.Unraced()
 	r := rand.New(rand.NewPCG(8, 8))
 	ranges := [][2]int{{0, 65535}, {1, 65534}, {1, 1}, {65535, 65535}, {1, 1023}, {32768, 65535}}
 	for range 40 {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 var (
@@ -45,6 +46,7 @@ func (c *tally) String() string {
 // TestTheTableAnswersAsAWalkDownTheList builds worlds of everything at once, asks
 // table and judge, lets identities and rules come and go, and asks again.
 func TestTheTableAnswersAsAWalkDownTheList(t *testing.T) {
+	gen.Unraced()
 	count := &tally{by: map[string]int{}}
 	seed := *firstSeed
 	defer func() {

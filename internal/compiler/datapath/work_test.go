@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -39,6 +40,7 @@ func many(policies int) (rules []datapath.Rule) {
 // Each rule for a block met each of those for any peer: ten seconds for four
 // policies, which fit.
 func TestRulesForBlocksDoNotPayForThoseForAnyPeer(t *testing.T) {
+	gen.Unraced()
 	steps := func(policies int) int {
 		w := datapath.NewWork(datapath.Options{}.Budget(), nil)
 		_, err := datapath.Build(many(policies), nil, datapath.Options{Work: w, Capacity: 1 << 20})
@@ -83,6 +85,7 @@ func TestTheBudgetNeverChangesAnAnswer(t *testing.T) {
 }
 
 func TestWorkThatIsStoppedLeavesTheTableAsItWas(t *testing.T) {
+	gen.Unraced()
 	enough := errors.New("nobody waits any more")
 	waits := true
 	w := datapath.NewWork(1<<30, func() error {

@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/node"
 )
 
@@ -183,6 +184,7 @@ var attacks = []struct {
 }
 
 func TestAnAgentRefusesWhatItShouldAndSaysWhy(t *testing.T) {
+	gen.Unraced()
 	whole := t
 	p := newPlane(t)
 	r := start(t, newDisk(t, true), p, 0)

@@ -13,6 +13,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/node"
 )
 
@@ -73,6 +74,7 @@ func (i *installing) judge(t *testing.T, d disk, when string) string {
 }
 
 func TestACrashAtAnyStepOfAnInstallLeavesTheOldSetOrTheNew(t *testing.T) {
+	gen.Unraced()
 	trusted := release{version: 5, authorizes: []string{"primary", "second"}}.make()
 	for _, exchange := range []bool{true, false} {
 		for _, before := range []node.Artifacts{trusted, {}} {
