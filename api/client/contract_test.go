@@ -18,7 +18,6 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/compiler"
 	"github.com/edictdev/edict/internal/test/contract"
 )
@@ -235,7 +234,7 @@ var browsersOwn = []string{"beginSignIn", "endSignIn"}
 // operation has a method, which asks for what the operation takes, and reads an
 // answer made from the schema without losing a member.
 func TestTheClientSpeaksTheDocument(t *testing.T) {
-	doc, err := api.Describe().Encode()
+	doc, err := contract.Document()
 	require.NoError(t, err)
 	c, err := contract.New(doc)
 	require.NoError(t, err)

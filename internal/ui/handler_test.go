@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"net/http"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/contract"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
@@ -124,9 +125,17 @@ func TestNoTextBecomesMarkup(t *testing.T) {
 func TestThePageAsksWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../ui/src/api/routes.ts")
 	require.NoError(t, err)
+	doc, err := contract.Document()
+	require.NoError(t, err)
+	var described struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	require.NoError(t, json.Unmarshal(doc, &described))
 	served := map[string][]string{}
-	for _, r := range api.Routes() {
-		served[r.ID] = []string{r.Method, r.Pattern}
+	for path, item := range described.Paths {
+		for method, op := range item {
+			served[op.OperationID] = []string{strings.ToUpper(method), path}
+		}
 	}
 	asked := regexp.MustCompile(`(\w+): \["([A-Z]+)", "([^"]+)"\],`).FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(asked), 20)
