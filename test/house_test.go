@@ -42,7 +42,7 @@ var rooms = map[string][]string{
 	"admission":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"api":         {"backoff", "fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"listener":    {"api", "access", "datadir", "streams"},
+	"listener":    {"access", "datadir", "streams"},
 	"controller":  {"backoff", "api", "compiler", "policy"},
 	"worker":      {"api", "datadir", "keyring", "relay", "streams"},
 	"plane": {

@@ -113,7 +113,7 @@ func codeOf(err error) int {
 // codeOfKind maps errors of the plane's parts.
 func codeOfKind(err error) int {
 	var away *client.UnavailableError
-	var exposed *api.ExposedError
+	var exposed *listener.ExposedError
 	var address *listener.AddressError
 	var locked *projector.LockedError
 	var used *datadir.InUseError

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -149,7 +150,7 @@ func TestAHeadRequestForEventsDoesNotLast(t *testing.T) {
 func TestEventsAreStreamedUntilTheServerStops(t *testing.T) {
 	p := newPlane(t)
 	p.put("n1", `{}`)
-	l, err := api.Listen("127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error)

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -41,7 +42,7 @@ func TestATableHasNoGraceWhenTheServerStops(t *testing.T) {
 		d.Tables = snapshot.NewTables(m, snapshot.TableOptions{})
 	})
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
-	l, err := api.Listen("127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

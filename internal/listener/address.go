@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/datadir"
 )
 
@@ -70,9 +69,9 @@ type Listeners struct{ HTTP, Admin net.Listener }
 
 // Listen opens the addresses of the API; exposed: they may leave this machine.
 func (a Addresses) Listen(exposed bool) (l Listeners, err error) {
-	open := api.Listen
+	open := Listen
 	if exposed {
-		open = api.Expose
+		open = Expose
 	}
 	for _, x := range []struct {
 		Address
@@ -111,7 +110,7 @@ func checkLoopback(addr string) error {
 		return &AddressError{fmt.Sprintf("listen address %q: want host:port, such as 127.0.0.1:8080", addr)}
 	}
 	if !loopback(addr) {
-		return &AddressError{(&api.ExposedError{Addr: addr}).Error()}
+		return &AddressError{(&ExposedError{Addr: addr}).Error()}
 	}
 	return nil
 }

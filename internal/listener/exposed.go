@@ -1,0 +1,51 @@
+package listener
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// ExposedError means that the plane was configured to listen where others than this
+// machine reach it. Until access is configured it does not (docs/design.md#http).
+type ExposedError struct{ Addr string }
+
+// Error says what to do.
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("refusing to listen on %s: others than this machine may come there with access (--access FILE) and TLS (--tls-cert and --tls-key, "+
+		"or --spiffe-socket) alone, because whoever reaches the API may write policy without; give both, or listen on 127.0.0.1 or [::1]", e.Addr)
+}
+
+// Expose opens any address: of a plane that knows who may do what, or was configured
+// to listen without.
+func Expose(addr string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	return l, nil
+}
+
+// Listen opens a loopback address, port 0 taking a free one. Any other address
+// is *ExposedError, a port in use the system's error.
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, &ExposedError{addr}
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for HTTP: %w", err)
+	}
+	// A name is what the system says it is: look where it led.
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return nil, errors.Join(&ExposedError{addr}, l.Close())
+	}
+	return l, nil
+}
