@@ -74,10 +74,10 @@ packets() { piece "packets.$1" "$GO" test -v ./internal/enforce -run 'TestRealPa
 [ "$pieces" = list ] || echo "seed $seed, commit $commit, logs in $dir"
 # The packages that make test runs without the race detector: most of their time passes in other processes, or in one goroutine.
 # shellcheck disable=SC2086 # several
-piece race "$GO" test -race ${DRIVERS:?is in the Makefile: run make test-faults} -timeout 60m
+piece race env CGO_ENABLED=1 "$GO" test -race ${DRIVERS:?is in the Makefile: run make test-faults} -timeout 60m
 # These run with it in make test, where most of their worlds are left to the run without it.
 # shellcheck disable=SC2086 # several
-piece race-worlds env EDICT_RACE_WHOLE=1 "$GO" test -race ${WORLDS:?is in the Makefile: run make test-faults} -timeout 60m
+piece race-worlds env EDICT_RACE_WHOLE=1 CGO_ENABLED=1 "$GO" test -race ${WORLDS:?is in the Makefile: run make test-faults} -timeout 60m
 piece properties env RAPID_CHECKS=1000 "$GO" test ./policy ./internal/compiler/... ./internal/projector ./internal/snapshot ./artifact ./internal/relay ./node -timeout 30m
 piece stream-bytes "$GO" test -v ./node -run 'TestACutAtAnyByte' -node.cuts 1 -timeout 30m
 piece said "$GO" test -v ./internal/relay -run 'TestWhoeverSaysIt' -derived.worlds 100 -timeout 30m
@@ -99,7 +99,7 @@ repeat packets 4
 piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
 piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogThatMet|TestABackupAnd|TestAStreamIs|TestOthers|TestAGenerated' -trouble.long -crash.seed "$seed" -timeout 60m
 piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -crash.seed "$seed" -timeout 60m
-piece routes "$GO" test -race -v ./internal/api -run 'TestEveryRouteRefuses|TestThePastIs' -bad.all -past.steps 60 -timeout 30m
+piece routes env CGO_ENABLED=1 "$GO" test -race -v ./internal/api -run 'TestEveryRouteRefuses|TestThePastIs' -bad.all -past.steps 60 -timeout 30m
 piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
 piece fleet "$GO" test -v ./test -run 'TestAFleetOnRealPolicies' -trouble.long -timeout 30m
 piece tables "$GO" test -v ./internal/compiler/datapath -run 'TestTheTableAnswers' -datapath.lookups 1000000 -datapath.first "$seed" -timeout 30m
