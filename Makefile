@@ -42,6 +42,11 @@ SHORT := ./test/faults ./test/standards ./test/kubernetes ./plane ./docs/example
 	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
 DRIVERS := $(LONG) $(SHORT)
+
+# What befalls two workers of the built binary, of which packages try the same within one process: docs/faults.md. The
+# campaign's piece trouble has them.
+TROUBLE := TestAWorker(IsKilledInTheMiddleOfARound|SleepsThroughTheEndOfItsLease|ThatIsFarBehind)
+
 export RAPID_CHECKS ?= 30
 
 # The fast loop: what does not compile or is not clean, and the tests of the packages that differ from main, or on main
@@ -82,7 +87,7 @@ rooms:
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 long:
-	$(GO) test -p 1 -vet=off $(LONG)
+	$(GO) test -p 1 -vet=off -skip '^$(TROUBLE)$$' $(LONG)
 
 short:
 	$(GO) test -p 1 -vet=off $(SHORT)
