@@ -20,47 +20,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/contract"
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
-// edict is the path of the product's binary, built once for all tests.
+// edict is the path of the product's binary.
 var edict = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "edict-test-")
+	if *clockOverlay == "" {
+		return binary.Edict()
+	}
+	dir, err := binary.Folder()
 	if err != nil {
 		return "", err
 	}
-	binaries = dir
 	bin := filepath.Join(dir, "edict")
-	var flags []string
-	if *clockOverlay != "" {
-		flags = []string{"-overlay", *clockOverlay}
-	}
-	return bin, build("./cmd/edict", bin, flags...)
+	return bin, binary.Build("./cmd/edict", bin, "-overlay", *clockOverlay)
 })
-
-// binaries is the folder of what was built; empty: no test asked for any.
-var binaries string
-
-// build puts a program's binary at bin. go run keeps what it linked, where go build links
-// anew for a folder that is new, which is half a minute of CPU for all that is built here.
-// What it keeps is linked to where the file system can, and copied elsewhere.
-func build(program, bin string, flags ...string) error {
-	root, err := gen.ModuleRoot()
-	if err != nil {
-		return err
-	}
-	if err := gen.Sources(program); err != nil {
-		return err
-	}
-	cmd := exec.Command("go", slices.Concat([]string{"run", "-trimpath", "-exec", `sh -c 'ln "$0" "$1" 2>/dev/null || cp "$0" "$1"'`}, flags, []string{program, bin})...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOGC=400") // a third of its time is collecting garbage
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", program, err, out)
-	}
-	return nil
-}
 
 // described judges every answer that a test gets over HTTP by the description
 // that the plane itself serves.
@@ -73,13 +49,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	http.DefaultClient.Transport = described
-	code := m.Run()
+	code := binary.Main(m)
 	for _, fault := range described.Faults() {
 		fmt.Fprintln(os.Stderr, fault)
 		code = 1
-	}
-	if binaries != "" {
-		os.RemoveAll(binaries)
 	}
 	os.Exit(code)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/check"
 	"github.com/edictdev/edict/internal/test/watch"
 )
@@ -30,16 +31,16 @@ var (
 
 // struck is the path of the binary with fault points in it, built once.
 var struck = sync.OnceValues(func() (string, error) {
-	bin, err := edict()
+	dir, err := binary.Folder()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(filepath.Dir(bin), "struck")
+	dir = filepath.Join(dir, "struck")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	bin = filepath.Join(dir, "edict")
-	return bin, build("./cmd/edict", bin, "-tags", "faults")
+	bin := filepath.Join(dir, "edict")
+	return bin, binary.Build("./cmd/edict", bin, "-tags", "faults")
 })
 
 // death is how one life of a process is to end.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/oracle"
 )
 
@@ -92,7 +93,7 @@ func (s *story) rows(node string) map[string]string {
 // plane that is killed.
 func TestTheExampleFollowsAPlane(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "follower")
-	require.NoError(t, build("./docs/examples/follower", bin))
+	require.NoError(t, binary.Build("./docs/examples/follower", bin))
 
 	p := serve(t)
 	s := &story{process: p, policies: map[string]head{}}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/plexd"
 	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/policy"
@@ -189,7 +190,7 @@ func (p *process) artifacts(node string) (docs []string) {
 func buildRetectl(t *testing.T, dir string) (bin string) {
 	t.Helper()
 	bin = filepath.Join(dir, "retectl")
-	require.NoError(t, build("./cmd/retectl", bin))
+	require.NoError(t, binary.Build("./cmd/retectl", bin))
 	return bin
 }
 

@@ -23,7 +23,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
-	"github.com/edictdev/edict/plane"
+	"github.com/edictdev/edict/internal/test/binary"
 )
 
 var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
@@ -104,18 +104,8 @@ func (c *cluster) policy(kind schema.GroupVersionResource, namespace, name, spec
 
 // startPlane runs a plane for as long as the test takes.
 func startPlane(t *testing.T) *client.Client {
-	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", Relaxed: true})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-		p.Close()
-	})
-	<-p.Ready()
-	c, err := client.New(p.URL(), client.Options{})
+	p := binary.Serve(t, "--durability", "relaxed", "--nats-listen", "none")
+	c, err := client.New(p.URL, client.Options{})
 	require.NoError(t, err)
 	return c
 }

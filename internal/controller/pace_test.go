@@ -17,8 +17,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/internal/api"
-	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/contract"
 )
 
 // busy is a plane that takes two of three requests about policies, and says of the third
@@ -30,7 +29,7 @@ type busy struct {
 
 func (b *busy) refuses() error {
 	if b.asked.Add(1)%3 == 0 {
-		return &client.Problem{Status: http.StatusTooManyRequests, Code: api.CodeTooManyRequests}
+		return &client.Problem{Status: http.StatusTooManyRequests, Code: tooManyRequests}
 	}
 	return nil
 }
@@ -126,10 +125,13 @@ func TestAQuotaKeepsNothingElseFromBeingWritten(t *testing.T) {
 // TestOnlyTooManyRequestsAreWaitedFor: other refusals with the same status are answers.
 func TestOnlyTooManyRequestsAreWaitedFor(t *testing.T) {
 	opt := New(Options{}).opt
+	doc, err := contract.Document()
+	require.NoError(t, err)
 	for code, waits := range map[string]bool{
-		api.CodeTooManyRequests: true, api.CodeTooManyFailures: false, api.CodeProjectOverShare: false, projector.CodeQuotaExceeded: false,
+		tooManyRequests: true, "too_many_failures": false, "project_over_share": false, "quota_exceeded": false,
 	} {
 		t.Run(code, func(t *testing.T) {
+			require.Contains(t, string(doc), "`"+code+"`", "what the plane answers")
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				err := opt.paced(t.Context(), func() error {

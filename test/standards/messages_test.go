@@ -22,9 +22,9 @@ import (
 	"github.com/edictdev/edict/internal/admission"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/reterepo"
 	"github.com/edictdev/edict/internal/wire"
-	"github.com/edictdev/edict/plane"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -35,11 +35,11 @@ var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 func TestEveryMessageIsAsDescribed(t *testing.T) {
 	d := describe(t)
 	d.stored()
-	p := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"})
-	nc, err := nats.Connect(p.NATSURL())
+	p := binary.Serve(t)
+	nc, err := nats.Connect(p.NATS)
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	w := worker{d, p.URL(), nc}
+	w := worker{d, p.URL, nc}
 	w.verdicts()
 	w.nodes()
 	require.Empty(t, d.unseen(), "described, and not said by anybody")

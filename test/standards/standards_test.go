@@ -4,7 +4,6 @@ package standards_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -15,13 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/test/binary"
+	"github.com/edictdev/edict/internal/test/contract"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
-	"github.com/edictdev/edict/plane"
 )
 
 var wanted = flag.Bool("standards", false, "run the tools of npm and of the Go proxy")
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
 // tools leaves a test out where nobody has fetched the tools.
 func tools(t *testing.T) {
@@ -51,7 +52,7 @@ func say(t *testing.T, dir, name string, args ...string) (stdout string) {
 // document is the description of the API in a file, as the plane serves it.
 func document(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := api.Describe().Encode()
+	text, err := contract.Document()
 	require.NoError(t, err)
 	file := filepath.Join(dir, "openapi.json")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
@@ -96,7 +97,7 @@ func TestGeneratedGoClientsWork(t *testing.T) {
 		require.LessOrEqual(t, bytes.Count(code, []byte{'\n'}), linesOfClient)
 	}
 	say(t, dir, "go", "vet", "./...")
-	api := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"}).URL()
+	api := binary.Serve(t, "--nats-listen", "none").URL
 	require.Equal(t, `0 before, generated-go written and read, again: policy_slug_taken
 1 policies, 0 admission policies, node web-1: node_not_found
 `, say(t, dir, "go", "run", ".", api))
@@ -113,8 +114,12 @@ func TestEveryOperationIsInOneGoClient(t *testing.T) {
 		list, _, _ = strings.Cut(list, "]")
 		made = append(made, strings.Split(list, ", ")...)
 	}
+	text, err := contract.Document()
+	require.NoError(t, err)
+	var described struct{ Tags []struct{ Name string } }
+	require.NoError(t, json.Unmarshal(text, &described))
 	var tags []string
-	for _, tag := range api.Describe().Tags {
+	for _, tag := range described.Tags {
 		tags = append(tags, tag.Name)
 	}
 	require.ElementsMatch(t, tags, made)
@@ -141,7 +146,7 @@ func TestAGeneratedTypeScriptClientWorks(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600))
 	say(t, dir, filepath.Join(here, ".bin", "openapi-typescript"), document(t, dir), "-o", "schema.ts")
 	say(t, dir, filepath.Join(here, ".bin", "tsc"))
-	api := running(t, plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0"}).URL()
+	api := binary.Serve(t, "--nats-listen", "none").URL
 	require.Equal(t, "0 before, generated-ts written and read, again: policy_slug_taken\n", say(t, dir, "node", filepath.Join("out", "client.js"), api))
 }
 
@@ -151,27 +156,6 @@ func copied(t *testing.T, name string) string {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))))
 	return dir
-}
-
-// running is a plane that runs until the test ends.
-func running(t *testing.T, c plane.Config) *plane.Plane {
-	t.Helper()
-	p, err := plane.Open(t.Context(), c)
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-		p.Close()
-	})
-	select {
-	case <-p.Ready():
-	case err := <-ended:
-		require.NoError(t, err)
-	}
-	return p
 }
 
 // root is the repository.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/plane"
+	"github.com/edictdev/edict/internal/test/binary"
 )
 
 var many = flag.Int("gateway.nodes", 600, "nodes that the first plane has")
@@ -25,26 +24,18 @@ var (
 	others = uuid.MustParse("00000000-0000-4000-8000-000000000001")
 )
 
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
 type running struct {
 	*client.Client
 	nats string
 }
 
 func startPlane(t *testing.T) running {
-	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Relaxed: true})
+	p := binary.Serve(t, "--durability", "relaxed")
+	c, err := client.New(p.URL, client.Options{})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-		p.Close()
-	})
-	<-p.Ready()
-	c, err := client.New(p.URL(), client.Options{})
-	require.NoError(t, err)
-	return running{c, p.NATSURL()}
+	return running{c, p.NATS}
 }
 
 // nodes puts n nodes into a project.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,25 +12,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	"github.com/edictdev/edict/plane"
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/policy"
 )
 
 const project = "00000000-0000-4000-8000-000000000000"
 
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
 // startPlane runs a plane, and gives what it takes to read its log.
 func startPlane(t *testing.T) (context.Context, jetstream.JetStream, jetstream.Stream) {
-	p, err := plane.Open(t.Context(), plane.Config{Data: t.TempDir(), HTTP: plane.None, NATSListen: "127.0.0.1:0", Relaxed: true})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-		p.Close()
-	})
-	nc, err := nats.Connect(p.NATSURL())
+	ctx, p := t.Context(), binary.Serve(t, "--durability", "relaxed")
+	nc, err := nats.Connect(p.NATS)
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

@@ -1,0 +1,68 @@
+package binary
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Plane is one `edict serve`.
+type Plane struct {
+	URL  string // of its API
+	NATS string // of its embedded server; empty: there is none
+	Stop func() // ends it as an operator does, which must succeed; the end of the test calls it too
+}
+
+// Serve runs a plane on temporary data and free ports of this machine until the test ends.
+// Whoever wants it otherwise says so in args, the flags of edict serve.
+func Serve(t *testing.T, args ...string) *Plane {
+	t.Helper()
+	bin, err := Edict()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready.json")
+	cmd := exec.Command(bin, slices.Concat([]string{
+		"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--ready-file", ready,
+	}, args)...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &log, &log, goesWithTheTest()
+	require.NoError(t, cmd.Start())
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	p := &Plane{Stop: sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended
+		select {
+		case err := <-gone:
+			require.NoError(t, err, "edict serve: %s", &log)
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Signal(syscall.SIGQUIT) // it prints what it does
+			require.Fail(t, "edict serve does not stop", "%v: %s", <-gone, &log)
+		}
+	})}
+	t.Cleanup(p.Stop)
+	p.await(t, ready, gone)
+	return p
+}
+
+// await waits for the ready file, which appears whole.
+func (p *Plane) await(t *testing.T, file string, gone chan error) {
+	t.Helper()
+	var at struct{ HTTP, NATS string }
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && len(gone) == 0; time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(file); err == nil {
+			require.NoError(t, json.Unmarshal(text, &at))
+			p.URL, p.NATS = "http://"+at.HTTP, at.NATS
+			return
+		}
+	}
+	require.Fail(t, "edict serve does not get ready")
+}
