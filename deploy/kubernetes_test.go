@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/test/binary"
 )
 
 // object is what these tests ask of Kubernetes' kinds. That a cluster knows every
@@ -529,11 +530,11 @@ func natsConfig(t *testing.T, path string) *server.Options {
 func TestServersTakeAccounts(t *testing.T) {
 	t.Setenv("POD_NAME", "nats-1")
 	dir := t.TempDir()
-	keys, err := access.MakeNATSKeys(filepath.Join(dir, "keys"))
+	bin, err := binary.Edict()
 	require.NoError(t, err)
-	accounts, err := keys.Config(access.NATSServer{Listen: "127.0.0.1:1", Store: "elsewhere"})
+	accounts, err := exec.CommandContext(t.Context(), bin, "nats", "bootstrap", "--print", "--dir", filepath.Join(dir, "keys"), "--listen", "127.0.0.1:1", "--store-dir", "elsewhere").Output()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "accounts.conf"), []byte(accounts), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "accounts.conf"), accounts, 0o600))
 	for _, name := range []string{"nats.conf", manifests(t, "").natsConf(t)} {
 		own, err := os.ReadFile(name)
 		require.NoError(t, err)

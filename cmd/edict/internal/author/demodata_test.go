@@ -1,4 +1,4 @@
-package demodata_test
+package author_test
 
 import (
 	"testing"
