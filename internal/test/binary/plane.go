@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,14 +39,14 @@ func Serve(t *testing.T, args ...string) *Plane {
 	require.NoError(t, cmd.Start())
 	gone := make(chan error, 1)
 	go func() { gone <- cmd.Wait() }()
-	p := &Plane{Stop: sync.OnceFunc(func() {
+	p := &Plane{Stop: sync.OnceFunc(func() { // in which a test must not end: it would be a panic
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended
 		select {
 		case err := <-gone:
-			require.NoError(t, err, "edict serve: %s", &log)
+			assert.NoError(t, err, "edict serve: %s", &log)
 		case <-time.After(20 * time.Second):
 			_ = cmd.Process.Signal(syscall.SIGQUIT) // it prints what it does
-			require.Fail(t, "edict serve does not stop", "%v: %s", <-gone, &log)
+			assert.Fail(t, "edict serve does not stop", "%v: %s", <-gone, &log)
 		}
 	})}
 	t.Cleanup(p.Stop)
