@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test rooms long short struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test long rooms short worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -36,8 +36,8 @@ STRUCK := $(GO) test -tags faults
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
 # rooms, or the tools of others, or have one goroutine, in which there is nothing to detect. They need a third of the time without;
 # make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-LONG := ./test ./cmd/edict ./internal/plane ./cmd/retectl ./deploy
-SHORT := ./test/standards ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
+LONG := ./test ./cmd/edict
+SHORT := ./internal/plane ./deploy ./cmd/retectl ./test/standards ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
 	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
 	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
@@ -87,13 +87,16 @@ test: vet lint ## what a change must pass: every test, the packages under the ra
 	@mkdir -p $(dir $(DRIVEN))
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
 	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
-	@EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 rooms long short struck
+	@EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms short worlds struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
 	$(RACE) -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
 	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
+
+# These two begin when other parts have ended.
+worlds:
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 long:
@@ -102,7 +105,6 @@ long:
 short:
 	$(GO) test -p 1 -vet=off $(SHORT)
 
-# It begins when another part has ended.
 struck:
 	$(STRUCK) -vet=off -skip TestAnOrdinaryBinary ./internal/fault $(STRIKES)
 
