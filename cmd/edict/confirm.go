@@ -2,9 +2,10 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,11 @@ func (a *console) confirm(cmd *cobra.Command, what string) error {
 		return cli.Usage(cmd, "this would %s; say --yes to do it, or --dry-run to see it", what)
 	}
 	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
-	answer, _ := bufio.NewReader(a.stdin).ReadString('\n') // at its end nobody said yes
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n') // at its end nobody said yes
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(a.stderr) // where the ^C stands
+		return err
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
@@ -30,6 +35,6 @@ func (a *console) confirm(cmd *cobra.Command, what string) error {
 
 // asksPeople reports whether a person types what is read.
 var asksPeople = func(in io.Reader) bool {
-	f, ok := in.(*os.File)
+	f, ok := in.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -21,4 +24,22 @@ func TestOnlyAYesIsAYes(t *testing.T) {
 		require.Equal(t, yes, err == nil, "%q", answer)
 		require.Equal(t, "remove 2 nodes: a, b? [y/N] ", asked.String())
 	}
+}
+
+// Who is asked something, or is to type a file, gets away with Ctrl-C.
+func TestWhoIsAskedMayLeave(t *testing.T) {
+	before := asksPeople
+	t.Cleanup(func() { asksPeople = before })
+	asksPeople = func(io.Reader) bool { return true }
+	in, keys, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	defer keys.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	c := console{stdin: typedUntil(ctx, in), stderr: io.Discard}
+	_, err = keys.WriteString("yes\n")
+	require.NoError(t, err)
+	require.NoError(t, c.confirm(new(cobra.Command), "remove all"), "until then what is typed is read")
+	time.AfterFunc(time.Millisecond, leave)
+	require.ErrorIs(t, c.confirm(new(cobra.Command), "remove all"), context.Canceled)
 }

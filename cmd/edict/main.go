@@ -14,6 +14,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) }) // a second one ends it where it stands
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -21,7 +22,7 @@ func main() {
 
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{console: console{stdin: stdin, stdout: stdout, stderr: stderr}}
+	a := &app{console: console{stdin: typedUntil(ctx, stdin), stdout: stdout, stderr: stderr}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
