@@ -115,7 +115,8 @@ func inChain(p, q resource.AdmissionPolicy) int {
 }
 
 var admissionListing = listing[resource.AdmissionPolicy]{
-	kind: "admission", name: func(p resource.AdmissionPolicy) string { return p.Name },
+	spare: []string{"id"},
+	kind:  "admission", name: func(p resource.AdmissionPolicy) string { return p.Name },
 	columns: []column[resource.AdmissionPolicy]{
 		{"name", func(p resource.AdmissionPolicy) string { return p.Name }, false},
 		{"level", levelAndOwner, false},

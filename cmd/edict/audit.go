@@ -119,6 +119,7 @@ func auditEntries(ctx context.Context, c *client.Client, q client.AuditQuery, li
 }
 
 var auditListing = listing[resource.AuditEntry]{
+	spare: []string{"detail"},
 	columns: []column[resource.AuditEntry]{
 		{"seq", func(e resource.AuditEntry) string { return fmt.Sprint(e.Seq) }, false},
 		{"time", func(e resource.AuditEntry) string { return stamp(e.Time) }, false},

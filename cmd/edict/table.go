@@ -15,16 +15,19 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-// gap is what stands between two columns.
-const gap = "   "
+// What stands between two columns, and where there is little room.
+const (
+	gap       = "   "
+	narrowGap = "  "
+)
 
 // columns writes a table as operators know it: no lines, wide gaps. On a terminal that is
 // narrower it leaves out columns that say nothing, and the date of times that are all of today,
-// and breaks texts between words; if that does not do, it leaves out spare columns, the first
-// first, and says which.
+// and breaks texts between words; if that does not do, it narrows the gaps, and leaves out spare
+// columns, the first first, and says which.
 func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 	width := widthOf(w)
-	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows)) <= width {
+	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows), gap) <= width {
 		allColumns(w, header, rows)
 		return
 	}
@@ -34,7 +37,7 @@ func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 	today(header, rows, time.Now())
 	var left []string
 	for _, s := range spare {
-		if within := fitting(header, rows, width); within == nil || across(within) <= width {
+		if fits(header, rows, width, narrowGap) {
 			break
 		}
 		if at := slices.Index(header, s); at >= 0 {
@@ -42,7 +45,11 @@ func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 			left = append(left, s)
 		}
 	}
-	allColumns(w, header, rows)
+	between := gap
+	if !fits(header, rows, width, gap) && fits(header, rows, width, narrowGap) {
+		between = narrowGap
+	}
+	writeColumns(w, header, rows, fitting(header, rows, width, between), between)
 	if len(left) > 0 {
 		fmt.Fprintf(w, "\nA wider terminal, or -o wide, shows %s as well.\n", strings.Join(left, ", "))
 	}
@@ -79,13 +86,18 @@ func without(header []string, rows [][]string, left func(i int) bool) (heads []s
 	return heads, said
 }
 
-// allColumns is columns with those that say nothing.
+// allColumns is columns with those that say nothing, as wide as they are.
 func allColumns(w io.Writer, header []string, rows [][]string) {
+	writeColumns(w, header, rows, nil, gap)
+}
+
+// writeColumns writes a table of columns that are not wider than within; nil: as wide as they are.
+func writeColumns(w io.Writer, header []string, rows [][]string, within []int, between string) {
 	t := table.NewWriter()
 	t.SetOutputMirror(trimmed{w})
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", gap
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", between
 	style.Format.Header = text.FormatUpper
 	t.SetStyle(style)
 	t.AppendHeader(row(header))
@@ -97,7 +109,7 @@ func allColumns(w io.Writer, header []string, rows [][]string) {
 		t.AppendRow(r)
 	}
 	configs := make([]table.ColumnConfig, len(header))
-	for i, most := range fitting(header, rows, widthOf(w)) {
+	for i, most := range within {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: betweenWords}
 	}
 	t.SetColumnConfigs(configs)
@@ -117,9 +129,9 @@ const narrowest = 8
 
 // fitting is how wide each column may be for the table to be as wide as asked, as far as
 // that goes without cutting a word; nil: each is as wide as it is.
-func fitting(header []string, rows [][]string, width int) []int {
+func fitting(header []string, rows [][]string, width int, between string) []int {
 	natural := naturalWidths(header, rows)
-	room := width - len(gap)*(len(header)-1)
+	room := width - across(make([]int, len(header)), between)
 	if width <= 0 || len(header) == 0 || sum(natural) <= room {
 		return nil
 	}
@@ -142,6 +154,12 @@ func fitting(header []string, rows [][]string, width int) []int {
 	}
 }
 
+// fits reports whether a table can be so narrow.
+func fits(header []string, rows [][]string, width int, between string) bool {
+	within := fitting(header, rows, width, between)
+	return within == nil || across(within, between) <= width
+}
+
 // naturalWidths are those of the columns, unbroken.
 func naturalWidths(header []string, rows [][]string) []int {
 	widths := make([]int, len(header))
@@ -161,7 +179,7 @@ func sum(widths []int) (n int) {
 }
 
 // across is how wide a table of these columns is.
-func across(widths []int) int { return sum(widths) + len(gap)*(len(widths)-1) }
+func across(widths []int, between string) int { return sum(widths) + len(between)*(len(widths)-1) }
 
 // words are the parts of a text between which a line may be broken, each with what
 // follows it: slugs, ids, types and times are never cut.

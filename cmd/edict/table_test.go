@@ -137,3 +137,18 @@ func plain(s string) string {
 	}
 	return s
 }
+
+// Gaps get narrower before a column goes or a line gets longer than the terminal, and -o wide
+// breaks nothing.
+func TestANarrowTableHasNarrowGaps(t *testing.T) {
+	header := []string{"key", "status", "public key"}
+	rows := [][]string{{"ed25519:648675a90ebe3cdc", "current", "adJd+0e8yBMPRlJBF6NLmCbZ"}}
+	l := &look{columns: 60}
+	columns(l, header, rows, "status")
+	require.Equal(t, `KEY                       STATUS   PUBLIC KEY
+ed25519:648675a90ebe3cdc  current  adJd+0e8yBMPRlJBF6NLmCbZ
+`, plain(l.String()))
+	l = &look{columns: 20}
+	allColumns(l, []string{"labels"}, [][]string{{"env=prod,region=eu,role=db"}})
+	require.Equal(t, "LABELS\nenv=prod,region=eu,role=db\n", l.String())
+}
