@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 // dryRun is what one document would do.
 type dryRun struct {
 	Slug    string `json:"slug"`
-	Outcome string `json:"outcome,omitempty"` // deleted: of a policy that would go
+	Outcome string `json:"outcome,omitempty"` // of a policy that would go, deleted; of one that would stay as it is, unchanged
 	resource.DryRun
 }
 
@@ -50,22 +51,28 @@ func (a applying) dry(ctx context.Context) error {
 		return err
 	}
 	var taken []author.Draft
+	var others []applied
 	refused := cli.Fine
 	for i, r := range results {
-		if r.Err == nil {
+		switch {
+		case r.Err == nil && r.Outcome == author.Unchanged:
+			others = append(others, applied{Slug: a.drafts[i].Slug, Outcome: r.Outcome})
+			continue
+		case r.Err == nil:
 			taken = append(taken, a.drafts[i])
 			continue
 		}
 		refused = max(refused, codeOf(r.Err))
 		a.tellRefused(a.drafts[i], r.Err)
 	}
-	var gone []applied
 	if refused == cli.Fine {
-		if gone, err = a.deleteOthers(ctx, true); err != nil {
+		gone, err := a.deleteOthers(ctx, true)
+		if err != nil {
 			return err
 		}
+		others = append(others, gone...)
 	}
-	err = a.effects(ctx, a.c, a.project, taken, gone...)
+	err = a.effects(ctx, a.c, a.project, taken, others...)
 	if refused != cli.Fine {
 		return cli.Exit(refused)
 	}
@@ -81,26 +88,27 @@ func (a policyCommands) policyDryRun(cmd *cobra.Command, files []string) error {
 	return a.effects(cmd.Context(), c, project, drafts)
 }
 
-// effects prints what drafts would change, and which policies would go. It is exit code 1 when rules would.
-func (a policyCommands) effects(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, gone ...applied) error {
+// effects prints what drafts would change, and which other policies would go or stay. It is exit
+// code 1 when rules would change, or a policy go.
+func (a policyCommands) effects(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, others ...applied) error {
 	all, err := dryRuns(ctx, c, project, drafts)
 	if err != nil {
 		return err
 	}
 	shown := all
-	for _, x := range gone {
+	for _, x := range others {
 		shown = append(shown, dryRun{Slug: x.Slug, Outcome: x.Outcome})
 	}
 	err = a.print(shown, func(w io.Writer) {
 		writeDryRuns(w, all)
-		for _, x := range gone {
+		for _, x := range others {
 			fmt.Fprintf(w, "policy/%s %s%s\n", x.Slug, x.Outcome, dryNote(true))
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if len(gone) > 0 {
+	if slices.ContainsFunc(others, func(x applied) bool { return x.Outcome != author.Unchanged }) {
 		return cli.Exit(cli.Differs)
 	}
 	for _, d := range all {
