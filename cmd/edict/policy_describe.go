@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +41,14 @@ lag, how far its rollout has come, and its newest revisions, at most %d.`, maxRe
 }
 
 func writePolicyDescription(w io.Writer, d policyDescription, more bool) {
+	d.Waves = nil // the rollout has it
 	writePolicy(w, d.Policy)
 	fmt.Fprintln(w)
 	writeRollout(w, d.Rollout)
 	fmt.Fprintln(w)
-	revisionListing.write(w, d.Revisions, false)
+	short := revisionListing
+	short.columns = slices.DeleteFunc(slices.Clone(short.columns), func(c column[resource.Revision]) bool { return slices.Contains(short.spare, c.header) })
+	short.write(w, d.Revisions, false)
 	if more {
 		fmt.Fprintf(w, "older ones: edict policy revisions %s\n", d.Slug)
 	}
