@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -155,7 +156,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	tell := a.tellConnected(cmp.Or(opt.NATS, server))
 	header := sync.OnceFunc(func() {
 		if a.format == formatTable {
-			fmt.Fprintf(a.stdout, watchLine, "TIME", "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT")
+			_ = a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT") // the next line says if nobody reads
 		}
 	})
 	opt.Connected = func() { tell(f.Cursor()); header(); applied() }
@@ -231,8 +232,22 @@ func (a nodeCommands) tellEvent(e node.Event, shown shownRows, names func(id uui
 	return a.tellEventTo(w, e.Pulled, names)
 }
 
-// watchLine is a line of the table: time, id, event, policy, rules, fingerprint.
-const watchLine = "%-20s  %-19s  %-18s  %-26s %6s  %s\n"
+// tellLine writes a line of the table. A terminal that is narrower than one is shown neither
+// dates nor fingerprints.
+func (a nodeCommands) tellLine(at time.Time, id, event, what, rules, fingerprint string) error {
+	when, clock := "TIME", "TIME"
+	if !at.IsZero() {
+		when = stamp(at)
+		_, clock, _ = strings.Cut(when, "T")
+	}
+	const most = 134 // with a slug of 26
+	if width := widthOf(a.stdout); width > 0 && width < most {
+		_, err := fmt.Fprintf(a.stdout, "%-9s  %-19s  %-14s  %-26s %5s\n", clock, id, event, what, rules)
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%-20s  %-19s  %-18s  %-26s %6s  %s\n", when, id, event, what, rules, fingerprint)
+	return err
+}
 
 func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id uuid.UUID) string) error {
 	event, id, rules, fp := w.Type, "-", "-", "-"
@@ -252,6 +267,5 @@ func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id u
 		id = fmt.Sprintf("(pulled: %s)", cli.Counted(len(pulled.Rows), "policy"))
 		fp = base64.StdEncoding.EncodeToString(pulled.Merged.Fingerprint[:])
 	}
-	_, err := fmt.Fprintf(a.stdout, watchLine, stamp(time.Now()), w.ID, event, id, rules, fp)
-	return err
+	return a.tellLine(time.Now(), fmt.Sprint(w.ID), event, id, rules, fp)
 }

@@ -39,6 +39,23 @@ func TestAWatchMarksWhatIsSentOnceMore(t *testing.T) {
 	}
 }
 
+// A line of a watch fits a terminal of eighty columns.
+func TestAWatchFitsItsTerminal(t *testing.T) {
+	t.Parallel()
+	out := &look{columns: 80}
+	a := nodeCommands{&app{console: console{stdout: out, format: formatTable}}}
+	at := time.Date(2026, 11, 26, 19, 37, 20, 0, time.UTC)
+	require.NoError(t, a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT"))
+	require.NoError(t, a.tellLine(at, "1223903316509982810", "policy_updated", "shop-app-to-db", "2", "ESmz"))
+	require.Equal(t, `TIME       ID                   EVENT           POLICY                     RULES
+19:37:20Z  1223903316509982810  policy_updated  shop-app-to-db                 2
+`, out.String())
+	out = &look{}
+	a.stdout = out
+	require.NoError(t, a.tellLine(at, "1", "dropped", "web", "0", "-"))
+	require.Equal(t, "2026-11-26T19:37:20Z  1                    dropped             web                             0  -\n", out.String())
+}
+
 // A person reads what a replay came to as a sentence.
 func TestAReplayIsASentence(t *testing.T) {
 	t.Parallel()
