@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,12 +17,25 @@ const (
 	completePatience = 2 * time.Second
 )
 
+// namesOf are names of one kind of thing that begin so, if the plane can be asked for those.
+type namesOf func(ctx context.Context, c *client.Client, project uuid.UUID, begin string) ([]string, error)
+
 // completed completes the arguments of a command, the first or every one, with names that the plane knows.
 // Where it does not answer, there is nothing to complete.
-func (a *connection) completed(cmd *cobra.Command, every bool, names func(ctx context.Context, c *client.Client, project uuid.UUID, begin string) ([]string, error)) {
+func (a *connection) completed(cmd *cobra.Command, every bool, names namesOf) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && !every {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.asked(names)(cmd, args, begin)
+	}
+}
+
+// asked completes a word with names that the plane knows.
+func (a *connection) asked(names namesOf) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		const nothing = cobra.ShellCompDirectiveNoFileComp
-		if len(args) > 0 && !every || cmd.PreRunE(cmd, args) != nil {
+		if cmd.PreRunE(cmd, args) != nil {
 			return nil, nothing
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completePatience)
@@ -76,13 +90,36 @@ func workerNames(ctx context.Context, c *client.Client, _ uuid.UUID, _ string) (
 	return names, err
 }
 
+func projectIDs(ctx context.Context, c *client.Client, _ uuid.UUID, _ string) (ids []string, err error) {
+	page, err := c.Projects.List(ctx, client.Page{Limit: mostCompleted})
+	for _, p := range page.Items {
+		ids = append(ids, p.ID)
+	}
+	return ids, err
+}
+
+// waitedNames are the names of what edict wait waits for, with its kind before.
+func waitedNames(ctx context.Context, c *client.Client, project uuid.UUID, begin string) (names []string, err error) {
+	kind, begin, _ := strings.Cut(begin, "/")
+	switch kind {
+	case "policy":
+		names, err = policyNames(ctx, c, project, begin)
+	case "node":
+		names, err = nodeNames(ctx, c, project, begin)
+	}
+	for i, name := range names {
+		names[i] = kind + "/" + name
+	}
+	return names, err
+}
+
 // completeNames gives the commands of a group their names, by what they are called.
 func (a *app) completeNames(root *cobra.Command) {
 	for _, x := range []struct {
 		group    string
 		commands []string
 		every    bool
-		names    func(ctx context.Context, c *client.Client, project uuid.UUID, begin string) ([]string, error)
+		names    namesOf
 	}{
 		{"policy", []string{"get", "describe", "edit", "revisions", "rollout", "promote", "next-wave", "abort", "diff"}, false, policyNames},
 		{"policy", []string{"delete"}, true, policyNames},
@@ -94,6 +131,7 @@ func (a *app) completeNames(root *cobra.Command) {
 		{"admission", []string{"delete"}, true, admissionNames},
 		{"access", []string{"list", "grant", "revoke", "remove"}, false, principalNames},
 		{"worker", []string{"describe"}, false, workerNames},
+		{"project", []string{"describe", "archive", "restore"}, false, projectIDs},
 	} {
 		for _, name := range x.commands {
 			if cmd, _, err := root.Find([]string{x.group, name}); err == nil && cmd.Name() == name {
@@ -101,4 +139,25 @@ func (a *app) completeNames(root *cobra.Command) {
 			}
 		}
 	}
+	for _, x := range []struct {
+		command, flag string
+		complete      cobra.CompletionFunc
+	}{
+		{"datapath explain", "from", a.asked(nodeNames)},
+		{"datapath explain", "to", a.asked(nodeNames)},
+		{"datapath lookup", "from", a.asked(nodeNames)},
+		{"datapath lookup", "to", a.asked(nodeNames)},
+		{"node list", "state", oneOf("applied", "lagging", "refused", "silent")},
+		{"wait", "for", oneOf(waitApplied, waitDeleted)},
+		{"demo", "story", oneOf("tour", "waves")},
+	} {
+		if cmd, _, err := root.Find(strings.Fields(x.command)); err == nil {
+			_ = cmd.RegisterFlagCompletionFunc(x.flag, x.complete) // without the flag there is nothing to complete
+		}
+	}
+}
+
+// oneOf completes a word that is one of these.
+func oneOf(list ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -47,6 +47,12 @@ must. Or until they are deleted. Exit codes: 0 all have come so far, 1 the time 
 	}
 	a.clientFlags(cmd)
 	a.projectFlag(cmd)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+		if !strings.Contains(begin, "/") {
+			return []string{"policy/", "node/"}, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		return a.asked(waitedNames)(cmd, args, begin)
+	}
 	cmd.Flags().StringVar(&what, "for", waitApplied, "applied or deleted")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after; 0 never")
 	return cmd
