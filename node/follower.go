@@ -171,7 +171,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 				wait.Reset()
 			}
 			pause := f.pause(&wait, err)
-			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause_seconds", pause.Seconds(), "error", err)
+			f.opt.Log.Info("the event stream ended; resuming", "node", f.id, "after", f.Cursor(), "pause_seconds", pause.Round(time.Millisecond).Seconds(), "error", err)
 			f.opt.Trouble(err, pause)
 			_ = backoff.Sleep(ctx, pause)
 		}

@@ -229,7 +229,7 @@ func (c *Options) insist(ctx context.Context, what string, do func() error) bool
 		}
 		c.Metrics.failed(what)
 		wait := again.Next()
-		c.Log.Warn("tried again later", "detail", what, "error", err, "pause_seconds", wait.Seconds())
+		c.Log.Warn("tried again later", "detail", what, "error", err, "pause_seconds", wait.Round(time.Millisecond).Seconds())
 		if backoff.Sleep(ctx, wait) != nil {
 			return false
 		}

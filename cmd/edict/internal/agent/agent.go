@@ -175,7 +175,7 @@ func (a *Agent) Run(ctx context.Context) error {
 				continue
 			}
 			pause := again.Next()
-			a.opt.Log.Warn("the plane cannot be followed; trying again", "node", a.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
+			a.opt.Log.Warn("the plane cannot be followed; trying again", "node", a.opt.Node, "pause_seconds", pause.Round(time.Millisecond).Seconds(), "error", err)
 			_ = backoff.Sleep(ctx, pause)
 		}
 		return nil

@@ -44,7 +44,7 @@ func (a *Agent) onChange(ctx context.Context) error {
 		}
 		a.opt.Metrics.changeFailures.Inc()
 		pause := again.Next()
-		a.opt.Log.Warn("the command on a change failed; it is run again", "node", a.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
+		a.opt.Log.Warn("the command on a change failed; it is run again", "node", a.opt.Node, "pause_seconds", pause.Round(time.Millisecond).Seconds(), "error", err)
 		a.wakeAfter(ctx, pause)
 	}
 }

@@ -196,7 +196,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 			})
 			if err != nil {
 				pause := again.Next()
-				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", pause.Seconds(), "error", err)
+				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", pause.Round(time.Millisecond).Seconds(), "error", err)
 				_ = backoff.Sleep(ctx, pause)
 			}
 		}
