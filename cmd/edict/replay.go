@@ -130,7 +130,7 @@ func (a replayCommands) replayFrom(cmd *cobra.Command, f replayFlags, c *client.
 	if err := a.verify(ctx, live, r, result); err != nil || !a.sitsThere(a.stdout) {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "That is what %s has: they agree.\n", live)
+	_, err = fmt.Fprintf(a.stdout, "That is what %s has at event %d: they agree.\n", live, result.Seq)
 	return err
 }
 

@@ -91,6 +91,9 @@ func (m *storedModel) facts(_ context.Context, node string) (uint64, iter.Seq2[p
 // verify holds a replay against the live read model.
 func (a replayCommands) verify(ctx context.Context, live liveModel, r *snapshot.Replayed, result snapshot.Result) error {
 	if live.digest() == result.Digest {
+		if a.sitsThere(a.stdout) {
+			return nil // a sentence says it
+		}
 		if _, remote := live.(*remoteModel); remote {
 			fmt.Fprintf(a.stderr, "equal to the live plane: %s, at sequence %d\n", live, result.Seq)
 		} else {
