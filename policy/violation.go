@@ -17,7 +17,9 @@ type Violations []Violation
 func (v Violations) Error() string {
 	lines := make([]string, len(v))
 	for i, x := range v {
-		lines[i] = x.Pointer + ": " + x.Detail + " (" + x.Code + ")"
+		if lines[i] = x.Detail + " (" + x.Code + ")"; x.Pointer != "" {
+			lines[i] = x.Pointer + ": " + lines[i]
+		}
 	}
 	return strings.Join(lines, "\n")
 }

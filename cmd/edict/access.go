@@ -104,6 +104,8 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 func (a accessCommands) accessListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list [PRINCIPAL]", Short: "List principals and their relations", Args: cli.Args(0, 1),
+		Long: `List the principals of the log, and their relations. Those of a file that a plane was
+started with (serve --access) are in that file alone.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client(cmd)
 			if err != nil {

@@ -152,6 +152,9 @@ func (f agentFlags) id(cmd *cobra.Command) (policy.NodeID, error) {
 	if f.machine != "" && f.node == "" {
 		return kubernetes.MachineID(f.machine), nil
 	}
+	if f.node == "" {
+		return "", cli.Required(cmd, "node")
+	}
 	id, err := policy.ParseNodeID(f.node)
 	switch {
 	case f.machine != "":

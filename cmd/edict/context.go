@@ -161,7 +161,7 @@ func contextListing(current string) listing[planeContext] {
 			{"name", func(c planeContext) string { return c.Name }, false},
 			{"server", func(c planeContext) string { return c.Server }, false},
 			{"admin server", func(c planeContext) string { return dash(c.Admin) }, false},
-			{"project", func(c planeContext) string { return cmp.Or(c.Project, "default") }, false},
+			{"project", func(c planeContext) string { return dash(c.Project) }, false},
 			{"token file", func(c planeContext) string { return dash(c.TokenFile) }, true},
 			{"ca", func(c planeContext) string { return dash(c.CA) }, true},
 			{"nats context", func(c planeContext) string { return dash(c.NATS) }, true},

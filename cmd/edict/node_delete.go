@@ -71,6 +71,9 @@ func (a nodeCommands) nodeDelete(cmd *cobra.Command, f nodeDeleteFlags, ids []st
 	if err != nil {
 		return err
 	}
+	if len(ids) == 0 {
+		fmt.Fprintln(a.stderr, "edict: there is no such node")
+	}
 	return each(ids, func(id string) error {
 		if err := c.Nodes.Delete(cmd.Context(), project, id, dryCalls(f.dry)...); err != nil {
 			return err

@@ -12,7 +12,9 @@ var otherWords = map[string][]string{
 	"list":      {"ls"},
 	"apply":     {"create", "register", "add", "set"},
 	"delete":    {"remove", "rm"},
-	"describe":  {"show"},
+	"describe":  {"show", "get"},
+	"get":       {"show", "describe"},
+	"context":   {"config", "login"},
 	"revisions": {"history"},
 }
 
@@ -26,6 +28,12 @@ func suggestWords(cmd *cobra.Command) {
 		cli.Instead(cmd, "wait", "edict wait "+cmd.Name()+"/NAME")
 		cli.Instead(cmd, "explain", "edict explain "+cmd.Name())
 		cli.Instead(cmd, "events", "edict events --"+cmd.Name()+" NAME")
+	}
+	if !cmd.HasParent() {
+		cli.Instead(cmd, "apply", "edict policy apply -f FILE, edict node import -f FILE or edict admission apply -f FILE")
+	}
+	if cmd.Name() == "project" {
+		cli.Instead(cmd, "create", "the first policy or node of it: --project UUID names one that is new")
 	}
 	if cmd.Name() == "policy" {
 		for _, word := range []string{"lint", "validate", "check"} {

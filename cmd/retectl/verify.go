@@ -17,7 +17,7 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	var trustFile, repo string
 	cmd := &cobra.Command{
-		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or of an install root, offline", Args: cli.Args(1, 1),
+		Use: "verify DIR", Short: "Check the artifacts of a compiled tree or an install root, offline", Args: cli.Args(1, 1),
 		Long: `Check every artifact below DIR, a compiled tree or the install root of one node:
 signature, place, payload, and that the artifacts of a node are one set of one
 version. Whom to trust is the pin of --trust, or the signers of the repository of
