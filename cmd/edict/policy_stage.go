@@ -69,7 +69,7 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string, dry bool
 	}
 	return a.print(all, func(w io.Writer) {
 		for _, x := range all {
-			x.DryRun.Warnings = nil // they were told, and where in the files they are
+			x.DryRun.Warnings = nil // shown already, and where in the files they are
 			writeDryRuns(w, []dryRun{{Slug: x.Slug, DryRun: x.DryRun}})
 			if dry {
 				fmt.Fprintf(w, "policy/%s staged%s\n", x.Slug, dryNote(dry))
