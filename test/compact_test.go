@@ -28,7 +28,8 @@ func TestACompactionThatIsKilledIsRunAgain(t *testing.T) {
 	d.start()
 	w := d.facts()
 	w.revise(4)
-	for i, point := range []string{"origin.stored", "origin.proved", "origin.recorded", "origin.purged"} {
+	points := []string{"origin.stored", "origin.proved", "origin.recorded", "origin.purged"}
+	for i, point := range points[upTo(1, 0):] { // the first two leave the same
 		d.terminate()
 		d.env = []string{"EDICT_FAULT=" + point + ":1"}
 		d.start()

@@ -165,7 +165,7 @@ func fewer(t *testing.T, n int) {
 // ids rise, and one id says one thing.
 func TestLiveAndResumedSayTheSame(t *testing.T) {
 	const nodes, policies = 3, 4
-	fewer(t, 5)
+	fewer(t, 10)
 	rapid.Check(t, func(rt *rapid.T) {
 		log := newScript(rt)
 		for i := range nodes {

@@ -672,7 +672,7 @@ func TestAStreamMissesNothingOfAServerThatComesBack(t *testing.T) {
 func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	t.Parallel()
 	cores := runtime.GOMAXPROCS(0) // each publishes, and may be so far ahead
-	const ahead = 100
+	const ahead = 50
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: ahead * 5 / 4 * cores,

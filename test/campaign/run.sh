@@ -97,7 +97,7 @@ repeat clocks 2
 repeat power 5
 repeat packets 4
 piece power-cut "$GO" test -v ./test -run 'TestAPowerCut' -trouble.long -crash.seed "$seed" -timeout 30m
-piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogThatMet|TestABackupAnd|TestAStreamIs|TestOthers|TestAGenerated' -trouble.long -crash.seed "$seed" -timeout 60m
+piece trouble "$GO" test -v ./test -run 'TestAWorker|TestTwoPublishers|TestAHub|TestAWindow|TestALogThatLost|TestALogThatIsMade|TestAKeyIs|TestALogThatMet|TestABackupAnd|TestACompaction|TestAStreamIs|TestOthers|TestAGenerated' -trouble.long -crash.seed "$seed" -timeout 60m
 piece junk "$GO" test -v ./test -run 'TestALogOfJunk' -trouble.long -crash.seed "$seed" -timeout 60m
 piece routes env CGO_ENABLED=1 "$GO" test -race -v ./internal/api -run 'TestEveryRouteRefuses|TestThePastIs' -bad.all -past.steps 60 -timeout 30m
 piece attacks "$GO" test -v ./test -run 'TestTenantsForge' -attacks 10000 -attacks.seed "$seed" -timeout 30m
