@@ -82,12 +82,12 @@ export GORACE ?= atexit_sleep_ms=50
 # nothing changed: go's test cache goes by its time.
 DRIVEN := $(CURDIR)/bin/driven/edict
 
-# The parts share the machine: one waits for timers and disks while another computes. vet has seen every file.
-test: vet lint ## what a change must pass: every test, the packages under the race detector
+# The parts share the machine: one waits for timers and disks while another computes. vet has seen every file before.
+test: vet ## what a change must pass: every test, the packages under the race detector
 	@mkdir -p $(dir $(DRIVEN))
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
 	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
-	@EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms short worlds struck
+	@EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint short worlds struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Those that take longest go first, so that no core idles beside the last.
@@ -95,7 +95,7 @@ rooms:
 	$(RACE) -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
 	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
 
-# These two begin when other parts have ended.
+# This and struck begin when other parts have ended.
 worlds:
 	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
