@@ -39,7 +39,7 @@ STRUCK := $(GO) test -tags faults
 LONG := ./test ./cmd/edict
 SHORT := ./internal/plane ./deploy ./cmd/retectl ./test/standards ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
 	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
-	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce \
+	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce ./internal/archive \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
 # What has fault points in it, and is linked once, with them. Without, they are nothing, as package fault tests.
 STRIKES := ./test/faults
@@ -72,7 +72,7 @@ export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
 # worlds try few of them: there a world takes ten times as long. Tests without goroutines of their own are left out there.
 # All of these run again without it. test/worlds finds them in the source, by their use of rapid or of gen.Worlds,
 # gen.Every and gen.Unraced, which is all that depends on the detector: so none can be forgotten.
-WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot ./internal/api ./internal/admission ./internal/archive ./internal/streams \
+WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot ./internal/api ./internal/admission ./internal/streams \
 	./internal/compiler/datapath ./cmd/edict/internal/agent
 
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.

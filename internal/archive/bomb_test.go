@@ -8,14 +8,11 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestALineThatNeverEndsTakesLittleMemory: a few kilobytes inflate to gigabytes. The bound of
 // an event is that of a reader that takes less than others.
 func TestALineThatNeverEndsTakesLittleMemory(t *testing.T) {
-	gen.Unraced()
 	const most = 8 << 20
 	header := appendLine(nil, Header{Form: form, Version: Version, Log: "1", Partitions: 1, Begins: 1, First: 1, Chain: fmt.Sprintf("%064d", 0)})
 	for name, c := range map[string]struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/s3store"
 )
 
@@ -50,7 +49,6 @@ func foldedArchive(t *testing.T, a *Archive) (digest struct{ Digest string }) {
 }
 
 func TestALogIsArchivedInABucket(t *testing.T) {
-	gen.Unraced()
 	s := s3store.Start(t)
 	archived(t)
 	require.Len(t, s.Names(), 4)

@@ -12,14 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/internal/streams"
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
 // TestAnArchiveIsReadEventByEvent: however many there are, they take no more memory
 // than the first of them.
 func TestAnArchiveIsReadEventByEvent(t *testing.T) {
-	gen.Unraced()
 	const events, size = 32, 64 << 10
 	w := writer{at: directory(t.TempDir()), header: Header{Log: "1", Partitions: 1, Begins: 1}, events: segmentEvents, bytes: segmentBytes}
 	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
@@ -47,7 +45,6 @@ func TestAnArchiveIsReadEventByEvent(t *testing.T) {
 // TestALargeEventIsImported: one of more bytes than go to a server at once, or come from
 // one together.
 func TestALargeEventIsImported(t *testing.T) {
-	gen.Unraced()
 	p := world(t, 30, 12)
 	body := bytes.Repeat([]byte("\xff\x00 no text"), batchBytes/10+1)
 	p.publish("edict.log.00000000-0000-4000-8000-000000000000.node.n-1", body)

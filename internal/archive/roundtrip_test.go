@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
-	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // odd appends what no worker would: it is in the log, so it must be in the archive.
@@ -27,7 +26,6 @@ func (p *plane) odd() {
 var worlds = flag.Uint64("archive.worlds", 1, "logs that TestAnImportedLogIsTheOneThatWasExported exports and imports")
 
 func TestAnImportedLogIsTheOneThatWasExported(t *testing.T) {
-	gen.Unraced()
 	for seed := range *worlds {
 		from := world(t, seed, 60)
 		from.odd()
@@ -125,7 +123,6 @@ func TestAnArchiveOfTheEndHasTheSameChain(t *testing.T) {
 }
 
 func TestAFoldOfTheArchiveIsAFoldOfTheLog(t *testing.T) {
-	gen.Unraced()
 	p := world(t, 6, 40)
 	dir := t.TempDir()
 	p.export(dir)

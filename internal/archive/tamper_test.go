@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
-	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -52,7 +51,6 @@ func rewritten(t testing.TB, path string, lines []string) {
 
 // TestWhatWasDoneToAnArchiveIsNamed: by file and line.
 func TestWhatWasDoneToAnArchiveIsNamed(t *testing.T) {
-	gen.Unraced()
 	p, stranger := world(t, 20, 40), world(t, 21, 40)
 	whole, foreign := t.TempDir(), t.TempDir()
 	p.export(whole)

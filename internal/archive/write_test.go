@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // parts are those of a backup whose key has a text, and which has other keys.
@@ -143,7 +141,6 @@ func TestTwoDoNotWriteAtOnce(t *testing.T) {
 
 // TestWhatIsNoFileIsNotWaitedFor: a pipe in the place of one, and a file that never ends.
 func TestWhatIsNoFileIsNotWaitedFor(t *testing.T) {
-	gen.Unraced()
 	dir, _ := backedUp(t)
 	for name, put := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // cut deals a log out in batches of random length.
@@ -33,6 +34,7 @@ func (d disk) openBulk(t require.TestingT, events int) *Projector {
 // TestARebuildEqualsAFold takes a store on by turns in bulk and event by event,
 // with restarts between, and holds it against one that only ever folded.
 func TestARebuildEqualsAFold(t *testing.T) {
+	gen.Unraced()
 	rapid.Check(t, func(rt *rapid.T) {
 		log, events := drawLog(rt, rapid.IntRange(1, 80).Draw(rt, "events"))
 		d := newDisk()

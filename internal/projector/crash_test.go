@@ -89,6 +89,7 @@ func (s *striker) strike(op errorfs.Op) error {
 // and now in bulk: what was flushed is there, and at each sequence the store, its
 // kept past included, is what one fold without a crash holds.
 func TestACrashLeavesAPrefixOfTheFold(t *testing.T) {
+	gen.Unraced()
 	var logs []chronicle
 	for i := range min(6, (*crashes+2)/3) {
 		logs = append(logs, chronicleOf(t, uint64(i)+*crashFirst))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -63,6 +64,7 @@ func register(t *testing.T, log *streams.Log, from, to int) uint64 {
 // TestAProjectorGoesOnWhereItStopped folds a log in two runs on one disk and in
 // one run on another, and finds the same state.
 func TestAProjectorGoesOnWhereItStopped(t *testing.T) {
+	gen.Unraced()
 	log, stop := openLog(t, t.TempDir())
 	defer stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -27,6 +27,7 @@ func heavy(t *testing.T, n, size int, before string) (msgs []streams.Message) {
 
 // What waits for the link above it is as heavy as what is let through with it.
 func TestWhatWaitsForALinkIsBoundedInBytes(t *testing.T) {
+	gen.Unraced()
 	const size = 1 << 20
 	far := streams.Link{Log: fmt.Sprint(born.UnixNano()), Seq: 1 << 40}
 	p := open(t, []streams.Link{far})

@@ -99,6 +99,7 @@ func openStore(t *testing.T) *projector.Projector {
 // A mark of another log, and one that is damaged, are removed, and the log is folded
 // without them.
 func TestAMarkThatCannotBeUsedGoes(t *testing.T) {
+	gen.Unraced()
 	for name, harm := range map[string]func(t *testing.T, dir string, log *sliceLog){
 		"damaged": func(t *testing.T, dir string, _ *sliceLog) {
 			manifests, err := filepath.Glob(filepath.Join(dir, "mark-*", "MANIFEST-*"))

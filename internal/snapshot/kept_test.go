@@ -15,6 +15,7 @@ import (
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -167,6 +168,7 @@ func (h *hamlet) fromFacts(id policy.NodeID) (*datapath.Table, datapath.Populati
 // whatever happened since somebody asked; its contents are equal where its bytes
 // are; and it takes the steps that it takes from the start.
 func TestATableBroughtUpToDateIsTheOneMadeFromTheFacts(t *testing.T) {
+	gen.Unraced()
 	followed, cut := 0, 0
 	check := func(rt *rapid.T) {
 		h := &hamlet{town: newTown(t), t: rt, ids: map[int]uuid.UUID{}, heads: map[uuid.UUID]uuid.UUID{}, nodes: map[policy.NodeID]bool{}}
