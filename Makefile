@@ -1,6 +1,8 @@
 # Everything people and machines run. `make demo` and `make test` are the two to know; `make` lists the rest.
 GO       ?= go
-TOOL     := $(GO) tool -modfile=tools/go.mod
+# What loads all packages and is over soon spends a third of its time collecting garbage, unless it seldom does.
+SELDOM   := GOGC=400
+TOOL     := $(SELDOM) $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
 .PHONY: help build demo bench check test long rooms short worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
@@ -92,12 +94,12 @@ test: vet ## what a change must pass: every test, the packages under the race de
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(RACE) -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
-	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
+	$(RACE) -vet=off ./internal/relay $$($(SELDOM) $(GO) list ./... | grep -vxF "$$($(SELDOM) $(GO) list $(DRIVERS) $(WORLDS))")
+	unraced=$$($(SELDOM) $(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
 
 # This and struck begin when other parts have ended.
 worlds:
-	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
+	worlds=$$($(SELDOM) $(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 long:
 	$(GO) test -p 1 -vet=off -skip '^$(TROUBLE)$$' $(LONG)
@@ -171,18 +173,18 @@ ui: ## the console's files, built anew from ui/
 	cd ui && npm ci && npm run types && npm run check && npm run build
 
 vet: ## go vet, with the tag faults too, and of tools/judges
-	$(GO) vet ./...
-	$(GO) vet -tags faults ./internal/fault ./test/faults
-	cd tools/judges && $(GO) vet ./...
+	$(SELDOM) $(GO) vet ./...
+	$(SELDOM) $(GO) vet -tags faults ./internal/fault ./test/faults
+	cd tools/judges && $(SELDOM) $(GO) vet ./...
 
 # The linters are pinned in tools/go.mod; the first run builds them, later runs take a second.
 lint: ## gofumpt and staticcheck
-	@out=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done | xargs -r $(TOOL) gofumpt -l); \
+	@out=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done | $(SELDOM) xargs -r $(GO) tool -modfile=tools/go.mod gofumpt -l); \
 	if [ -n "$$out" ]; then echo "not gofumpt-clean (run make fmt):"; echo "$$out"; exit 1; fi
 	$(TOOL) staticcheck ./...
 
 fmt: ## gofumpt, written
-	git ls-files -co --exclude-standard '*.go' | xargs -r $(TOOL) gofumpt -w
+	git ls-files -co --exclude-standard '*.go' | $(SELDOM) xargs -r $(GO) tool -modfile=tools/go.mod gofumpt -w
 
 # Each fuzz target for FUZZTIME; a finding is left under testdata/fuzz and fails make test from then on.
 fuzz: ## every fuzz target for FUZZTIME (10s)
