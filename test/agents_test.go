@@ -247,7 +247,7 @@ func (h *hand) missed(l *ledger) {
 		}
 		return last == ""
 	})
-	require.True(h.t, ok, last)
+	require.True(h.t, ok, "%s: %+v, %+v", last, h.met(), h.Counters())
 	for _, all := range by {
 		for i, m := range all {
 			require.Equal(h.t, h.node, m.Node)
