@@ -131,12 +131,13 @@ func (p *process) launch() (ready string) {
 
 // becomesReady waits for the ready file; false: not in time, or it ended.
 func (p *process) becomesReady(ready string, limit time.Duration) bool {
-	var at struct{ HTTP, NATS string }
-	ok := waitFor(limit, func() bool {
-		b, err := os.ReadFile(ready)
-		return err == nil && json.Unmarshal(b, &at) == nil || p.ended()
+	var at binary.Addresses
+	var there bool
+	waitFor(limit, func() bool {
+		at, there = binary.Ready(ready)
+		return there || p.ended()
 	})
-	if !ok || p.ended() {
+	if !there || p.ended() {
 		return false
 	}
 	if p.http == anyPort { // after a restart it must be where it was

@@ -3,7 +3,6 @@ package test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
@@ -239,13 +239,13 @@ func (n *newcomer) starts(b block, command, up string) {
 	t.cmd.Stdout, t.cmd.Stderr = t, t
 	require.NoError(n.t, t.cmd.Start())
 	n.running = append(n.running, t)
-	var at struct{ HTTP, NATS string }
-	require.True(n.t, waitFor(20*time.Second, func() bool {
+	var at binary.Addresses
+	require.True(n.t, waitFor(20*time.Second, func() (is bool) {
 		if up != "" {
 			return strings.Contains(t.text(), up)
 		}
-		text, err := os.ReadFile(n.ready)
-		return err == nil && json.Unmarshal(text, &at) == nil
+		at, is = binary.Ready(n.ready)
+		return is
 	}), "README.md:%d: %s\n%s", b.line, command, t.text())
 	if up != "" {
 		return

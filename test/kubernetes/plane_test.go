@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,43 +19,20 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
-	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/internal/test/binary"
 )
 
-// binaries are the product's programs, built once for all tests.
-var binaries = sync.OnceValues(func() (dir string, err error) {
-	root, err := gen.ModuleRoot()
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+// controllerBinary is the path of ./cmd/edict-controller, built at the first call.
+var controllerBinary = sync.OnceValues(func() (string, error) {
+	dir, err := binary.Folder()
 	if err != nil {
 		return "", err
 	}
-	if dir, err = os.MkdirTemp("", "edict-kubernetes-"); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/edict", "./cmd/edict-controller")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return dir, nil
+	bin := filepath.Join(dir, "edict-controller")
+	return bin, binary.Build("./cmd/edict-controller", bin)
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
-}
-
-var built string // what binaries has made
-
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	dir, err := binaries()
-	require.NoError(t, err)
-	built = dir
-	return filepath.Join(dir, name)
-}
 
 var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
@@ -81,7 +57,9 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // that it needs, and no more.
 func newPlane(t *testing.T, args ...string) *plane {
 	t.Helper()
-	bin, dir := binary(t, "edict"), t.TempDir()
+	bin, err := binary.Edict()
+	require.NoError(t, err)
+	dir := t.TempDir()
 	file, ready := filepath.Join(dir, "access.json"), filepath.Join(dir, "ready.json")
 	p := &plane{tokens: map[string]string{}}
 	var root string
@@ -106,14 +84,12 @@ func newPlane(t *testing.T, args ...string) *plane {
 		"serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
 		"--access", file, "--ready-file", ready,
 	}, args...)...)
-	var at struct{ HTTP string }
 	eventually(t, "the plane is ready", func() bool {
 		require.False(t, p.ended(), p.tail())
-		text, err := os.ReadFile(ready)
-		return err == nil && json.Unmarshal(text, &at) == nil
+		at, is := binary.Ready(ready)
+		p.url = "http://" + at.HTTP
+		return is
 	})
-	p.url = "http://" + at.HTTP
-	var err error
 	p.Client, err = client.New(p.url, client.Options{HTTP: &http.Client{Transport: bearer(root)}})
 	require.NoError(t, err)
 	return p
@@ -155,8 +131,10 @@ type controller struct {
 // control starts a controller of a cluster under the rights of the chart.
 func (p *plane) control(kubeconfig, name string, args ...string) *controller {
 	p.t.Helper()
+	bin, err := controllerBinary()
+	require.NoError(p.t, err)
 	c := &controller{url: fmt.Sprintf("http://127.0.0.1:%d", freePort(p.t))}
-	c.program = run(p.t, p.t.TempDir(), name, binary(p.t, "edict-controller"), append([]string{
+	c.program = run(p.t, p.t.TempDir(), name, bin, append([]string{
 		"--kubeconfig", kubeconfig, "--server", p.url, "--token-file", p.tokens["controller"],
 		"--lease", chartNamespace + "/" + controllerName, "--name", name, "--listen", strings.TrimPrefix(c.url, "http://"),
 	}, args...)...)

@@ -54,16 +54,26 @@ func Serve(t *testing.T, args ...string) *Plane {
 	return p
 }
 
-// await waits for the ready file, which appears whole.
+// await waits for the ready file.
 func (p *Plane) await(t *testing.T, file string, gone chan error) {
 	t.Helper()
-	var at struct{ HTTP, NATS string }
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && len(gone) == 0; time.Sleep(5 * time.Millisecond) {
-		if text, err := os.ReadFile(file); err == nil {
-			require.NoError(t, json.Unmarshal(text, &at))
+		if at, ok := Ready(file); ok {
 			p.URL, p.NATS = "http://"+at.HTTP, at.NATS
 			return
 		}
 	}
 	require.Fail(t, "edict serve does not get ready")
+}
+
+// Addresses are where a plane answers, as its ready file says.
+type Addresses struct {
+	HTTP string // host:port
+	NATS string // URL of its embedded server; empty: there is none
+}
+
+// Ready reads a plane's ready file; false: it is not there yet.
+func Ready(file string) (at Addresses, ok bool) {
+	text, err := os.ReadFile(file)
+	return at, err == nil && json.Unmarshal(text, &at) == nil
 }
