@@ -18,27 +18,37 @@ var otherWords = map[string][]string{
 	"revisions": {"history"},
 }
 
+// instead is what does what people look for in a group, where that is no one command of it.
+var instead = map[string]map[string]string{
+	"edict": {
+		"apply": "edict policy apply -f FILE, edict node import -f FILE or edict admission apply -f FILE",
+	},
+	"policy": {
+		"wait":     "edict wait policy/NAME",
+		"explain":  "edict explain policy",
+		"events":   "edict events --policy NAME",
+		"lint":     "edict policy dry-run -f FILE",
+		"validate": "edict policy dry-run -f FILE",
+		"check":    "edict policy dry-run -f FILE",
+		"rollback": "edict policy get NAME --at SEQ -o yaml | edict policy apply -f -",
+	},
+	"node": {
+		"wait":    "edict wait node/NAME",
+		"explain": "edict explain node",
+		"events":  "edict events --node NAME",
+	},
+	"project": {
+		"create": "the first policy or node of it: --project UUID names one that is new",
+	},
+}
+
 // suggestWords has commands suggested for those words.
 func suggestWords(cmd *cobra.Command) {
 	cmd.SuggestFor = otherWords[cmd.Name()]
 	for _, below := range cmd.Commands() {
 		suggestWords(below)
 	}
-	if cmd.Name() == "policy" || cmd.Name() == "node" {
-		cli.Instead(cmd, "wait", "edict wait "+cmd.Name()+"/NAME")
-		cli.Instead(cmd, "explain", "edict explain "+cmd.Name())
-		cli.Instead(cmd, "events", "edict events --"+cmd.Name()+" NAME")
-	}
-	if !cmd.HasParent() {
-		cli.Instead(cmd, "apply", "edict policy apply -f FILE, edict node import -f FILE or edict admission apply -f FILE")
-	}
-	if cmd.Name() == "project" {
-		cli.Instead(cmd, "create", "the first policy or node of it: --project UUID names one that is new")
-	}
-	if cmd.Name() == "policy" {
-		for _, word := range []string{"lint", "validate", "check"} {
-			cli.Instead(cmd, word, "edict policy dry-run -f FILE")
-		}
-		cli.Instead(cmd, "rollback", "edict policy get NAME --at SEQ -o yaml | edict policy apply -f -")
+	for word, does := range instead[cmd.Name()] {
+		cli.Instead(cmd, word, does)
 	}
 }
