@@ -3,7 +3,6 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 
@@ -19,7 +18,7 @@ func Document() ([]byte, error) {
 		return nil, err
 	}
 	golden := filepath.Join(root, "internal", "api", "testdata")
-	doc, paths := map[string]json.RawMessage{}, map[string]map[string]json.RawMessage{}
+	doc, paths := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if err := read(filepath.Join(golden, "openapi.json"), &doc); err != nil {
 		return nil, err
 	}
@@ -28,15 +27,8 @@ func Document() ([]byte, error) {
 		return nil, err
 	}
 	for _, part := range parts {
-		var of map[string]map[string]json.RawMessage
-		if err := read(part, &of); err != nil {
+		if err := read(part, &paths); err != nil { // no path stands in two
 			return nil, err
-		}
-		for path, item := range of {
-			if paths[path] == nil {
-				paths[path] = map[string]json.RawMessage{}
-			}
-			maps.Copy(paths[path], item) // a path may have operations in several parts
 		}
 	}
 	if doc["paths"], err = json.Marshal(paths); err != nil {
