@@ -69,9 +69,9 @@ type Listeners struct{ HTTP, Admin net.Listener }
 
 // Listen opens the addresses of the API; exposed: they may leave this machine.
 func (a Addresses) Listen(exposed bool) (l Listeners, err error) {
-	open := Listen
+	open := listen
 	if exposed {
-		open = Expose
+		open = expose
 	}
 	for _, x := range []struct {
 		Address

@@ -16,9 +16,9 @@ func (e *ExposedError) Error() string {
 		"or --spiffe-socket) alone, because whoever reaches the API may write policy without; give both, or listen on 127.0.0.1 or [::1]", e.Addr)
 }
 
-// Expose opens any address: of a plane that knows who may do what, or was configured
+// expose opens any address: of a plane that knows who may do what, or was configured
 // to listen without.
-func Expose(addr string) (net.Listener, error) {
+func expose(addr string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
 	}
@@ -29,19 +29,16 @@ func Expose(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// Listen opens a loopback address, port 0 taking a free one. Any other address
+// listen opens a loopback address, port 0 taking a free one. Any other address
 // is *ExposedError, a port in use the system's error.
-func Listen(addr string) (net.Listener, error) {
+func listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if ip := net.ParseIP(host); err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, &ExposedError{addr}
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := expose(addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for HTTP: %w", err)
+		return nil, err
 	}
 	// A name is what the system says it is: look where it led.
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
