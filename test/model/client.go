@@ -32,6 +32,7 @@ type client struct {
 	queue   []frame
 	checked bool   // its last id was found to be of this history
 	held    bool   // it is not sent what is live yet
+	away    bool   // its node is not there: it is answered anew once it is
 	joined  int    // live edges above this are its
 	said    id     // the last id put into the queue
 	seen    uint64 // its table, when the worker looked last
@@ -77,7 +78,12 @@ func (c *client) kind() string {
 	return "client"
 }
 
-func (c *client) hangUp() { c.w, c.queue, c.checked, c.held = -1, nil, false, false }
+func (c *client) hangUp() {
+	c.w, c.queue, c.checked, c.held, c.away = -1, nil, false, false, false
+}
+
+// live reports whether it is sent what is live.
+func (c *client) live() bool { return c.checked && !c.held && !c.away }
 
 // push queues a frame; what waits under the same name is superseded.
 func (c *client) push(f frame) {
@@ -150,13 +156,22 @@ func (w *world) release(c *client) (bad string) {
 	return w.again(x, c)
 }
 
-// again answers a stream anew that was not sent what was live for a while.
+// again answers a stream anew that was not sent what was live for a while. If its
+// node is gone meanwhile, what took its rows away was not sent: it must pull.
 func (w *world) again(x *worker, c *client) (bad string) {
-	if x.state().nodes[c.node].labels == nobody {
-		c.hangUp() // it comes back, and hears that there is no such node
-		return ""
+	at := highest(c.last, c.said)
+	if x.state().nodes[c.node].labels != nobody {
+		c.away = false
+		return w.owed(x, c, at)
 	}
-	return w.owed(x, c, highest(c.last, c.said))
+	if !c.away && !off("gone-pull") {
+		c.push(frame{id: at, tells: pull})
+	}
+	c.away = true
+	if c.served.h != x.h || c.served.seq < x.cursor {
+		c.served = moment{x.h, x.cursor}
+	}
+	return ""
 }
 
 // gone is what a client does that hears that its node is not there. Whether it

@@ -35,6 +35,7 @@ var rules = map[string]string{
 	"heed":          "a client heeds the message to pull whatever its id",
 	"resume-fresh":  "a stream hears nothing live before the fold has reached the log's head as it was when the client came, and then what it missed: a worker ahead may have sent a part of its answer, in which a row that nobody is sent live had a higher id",
 	"one-moment":    "the past is read and the live edges are joined at one cursor",
+	"gone-pull":     "a stream that was not sent what took its rows away, because its node is gone, must pull",
 	"overflow":      "a hub that dropped what it held resumes its streams",
 	"tail":          "a queue conflates at its tail",
 	"pull-fresh":    "a pull is answered from a fold that has reached the log's head as it was on arrival",

@@ -168,7 +168,7 @@ func (w *world) hand(i, most int) (bad string) {
 	for ; most > 0 && x.sent < x.cursor; most-- {
 		x.sent++
 		for _, c := range w.clients {
-			if c.native || c.w != i || !c.checked || c.held || x.sent <= c.joined {
+			if c.native || c.w != i || !c.live() || x.sent <= c.joined {
 				continue
 			}
 			fs := live(x.h.states[x.sent-1], x.h.states[x.sent], c.node)
@@ -202,12 +202,15 @@ func (w *world) overflow(i int) (bad string) {
 	return ""
 }
 
-// arrive settles streams whose id the worker had not reached, and those that were
-// held.
+// arrive settles streams whose id the worker had not reached, those that were held,
+// and those whose node was gone.
 func (w *world) arrive(i int) (bad string) {
+	x := w.workers[i]
 	for _, c := range w.clients {
 		switch {
-		case c.native || c.w != i || c.checked && !c.held:
+		case c.native || c.w != i || c.live():
+		case c.away:
+			bad = w.again(x, c)
 		case c.held:
 			bad = w.release(c)
 		default:
@@ -229,7 +232,7 @@ func (w *world) lookAt(i int) {
 		return
 	}
 	for _, c := range w.clients {
-		if c.native || c.w != i || !c.checked || c.held {
+		if c.native || c.w != i || !c.live() {
 			continue
 		}
 		if x.moved(c.node, c.looked, c.seen) {

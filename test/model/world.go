@@ -137,10 +137,13 @@ func (w *world) selector() uint8 { return uint8(1 + w.r.IntN(15)) } //nolint:gos
 
 // whole checks what a client holds against a state, but for some things.
 func (w *world) whole(c *client, s *state, rule string, but map[int]bool) (bad string) {
-	if c.pull || s.nodes[c.node].labels == nobody {
+	if c.pull {
 		return ""
 	}
-	want := w.holds(w.h, s, c.node)
+	want := map[int]has{} // a node that is gone applies nothing
+	if s.nodes[c.node].labels != nobody {
+		want = w.holds(w.h, s, c.node)
+	}
 	for thing, h := range c.rows {
 		if but[thing] {
 			delete(want, thing)
