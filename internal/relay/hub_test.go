@@ -219,7 +219,8 @@ func TestLiveAndResumedSayTheSame(t *testing.T) {
 						frames = rest.until(end)
 					}
 					note(frames, heard[i].ID)
-					require.Equal(rt, want, said(said(nil, heard[:i+1], nil), frames, want), "after %s", heard[i].ID)
+					// Only the removal of the node had it pull so far: it pulled nothing.
+					require.Equal(rt, want, said(said(nil, heard[:i+1], map[string]string{}), frames, want), "after %s", heard[i].ID)
 					rest.close()
 				}
 			}
@@ -430,10 +431,49 @@ func TestAStreamOutlivesItsNode(t *testing.T) {
 			f := r.next()
 			require.Equal(t, log.idNow(1), f.ID)
 			require.Equal(t, "[]", string(f.Payload.Rules))
+		} else {
+			require.Equal(t, artifact.ReasonResync, r.next().Payload.Reason, "what went was dropped by the hub")
 		}
 		log.node("a", "role=web")
 		g.play()
 		f := r.next()
+		require.Equal(t, log.idNow(1), f.ID)
+		require.NotEqual(t, "[]", string(f.Payload.Rules))
+	}
+}
+
+// A stream that was not sent what took its rows away, because it was to join again and
+// its node is gone, must pull: there is nothing to join, and nobody else says so.
+func TestARemovalThatWasNotSentMeansAPull(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	log.revise(1, "role=web", 1)
+	for _, accept := range []string{"", "text/event-stream;dialect=batch"} {
+		// The log's head is told once the removal is folded, so the stream came before it.
+		removed := make(chan struct{})
+		var g *stage
+		g = newStageOn(t, log, Options{Head: func(ctx context.Context) (uint64, error) {
+			select {
+			case <-removed:
+				return g.store.Applied(), nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}}, projector.Options{}, lookSoon)
+		g.play()
+		at := g.relay.Position()
+		r := g.open("a", "", accept)
+		log.removeNode("a")
+		g.play()
+		close(removed)
+		f := r.next()
+		require.Equal(t, wire.TypeStateUpdated, f.Event)
+		require.Equal(t, artifact.ReasonResync, f.Payload.Reason)
+		require.Equal(t, at, f.ID, "nothing is lost to who comes back with it")
+
+		log.node("a", "role=web")
+		g.play()
+		f = r.next()
 		require.Equal(t, log.idNow(1), f.ID)
 		require.NotEqual(t, "[]", string(f.Payload.Rules))
 	}

@@ -240,11 +240,14 @@ func (s *stream) tick(ctx context.Context, every time.Duration) (next time.Durat
 func (s *stream) doHanded(ctx context.Context) error {
 	h := &s.hand
 	err := s.writeAll(h)
+	if err == nil && h.again {
+		err = s.again(ctx)
+		if err == nil && s.gone {
+			err = s.mustPull(h)
+		}
+	}
 	clear(h.list)
 	h.run = nil
-	if again := h.again; err == nil && again {
-		err = s.again(ctx)
-	}
 	s.state.Store(idle)
 	if s.owed.CompareAndSwap(true, false) {
 		s.relay.hub.isReady(s)
@@ -271,6 +274,15 @@ func (s *stream) again(ctx context.Context) error {
 	}
 	s.load(&a)
 	return nil
+}
+
+// mustPull has the client pull, whose node was removed while it was sent nothing live:
+// what took its rows away stands in no answer, and it learns of the removal by the 404.
+func (s *stream) mustPull(h *handed) error {
+	clear(h.list)
+	h.list = append(h.list[:0], pullMessage(artifact.ReasonResync, s.at))
+	h.sendKey, h.run = false, nil
+	return s.writeAll(h)
 }
 
 // frames are buffers for streams that write. A stream without messages holds none.
