@@ -24,7 +24,8 @@ const (
 // columns writes a table as operators know it: no lines, wide gaps. On a terminal that is
 // narrower it leaves out columns that say nothing, and the date of times that are all of today,
 // and breaks texts between words; if that does not do, it narrows the gaps, and leaves out spare
-// columns, the first first, and says which.
+// columns, the first first, and says which. What no narrower table can hold, as keys and digests,
+// stands below each other.
 func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 	width := widthOf(w)
 	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows), gap) <= width {
@@ -35,6 +36,7 @@ func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 		return !slices.ContainsFunc(rows, func(cells []string) bool { return cells[i] != "-" && cells[i] != "" })
 	})
 	today(header, rows, time.Now())
+	whole, all := header, rows
 	var left []string
 	for _, s := range spare {
 		if fits(header, rows, width, narrowGap) {
@@ -46,7 +48,11 @@ func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 		}
 	}
 	between := gap
-	if !fits(header, rows, width, gap) && fits(header, rows, width, narrowGap) {
+	switch {
+	case !fits(header, rows, width, narrowGap):
+		records(w, whole, all)
+		return
+	case !fits(header, rows, width, gap):
 		between = narrowGap
 	}
 	writeColumns(w, header, rows, fitting(header, rows, width, between), between)
@@ -114,6 +120,24 @@ func writeColumns(w io.Writer, header []string, rows [][]string, within []int, b
 	}
 	t.SetColumnConfigs(configs)
 	t.Render()
+}
+
+// records writes a line for each cell that says something, under its column's name.
+func records(w io.Writer, header []string, rows [][]string) {
+	w = broken(w)
+	indent := slices.Max(naturalWidths(header, nil)) + len(": ")
+	for i, cells := range rows {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		for j, c := range row(cells) {
+			if c != "" && c != "-" {
+				label := strings.ToUpper(header[j][:1]) + header[j][1:] + ":"
+				said := colouredCell(w, header[j], c.(string))
+				fmt.Fprintf(w, "%-*s%s\n", indent, label, strings.ReplaceAll(said, "\n", "\n"+strings.Repeat(" ", indent)))
+			}
+		}
+	}
 }
 
 func row(cells []string) table.Row {

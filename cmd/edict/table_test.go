@@ -29,8 +29,8 @@ func TestATableFitsItsTerminal(t *testing.T) {
 	require.NotContains(t, wide.String(), "\x1b")
 }
 
-// No name, id or time is cut, even if lines get longer than the terminal; columns that say
-// nothing go first.
+// No name, id or time is cut. What no narrow table can hold stands below each other; columns
+// that say nothing go first.
 func TestATableCutsNoWord(t *testing.T) {
 	header := []string{"slug", "display name", "created", "by"}
 	rows := [][]string{
@@ -38,6 +38,16 @@ func TestATableCutsNoWord(t *testing.T) {
 		{"web", "-", "2026-11-25T06:09:20Z", "anonymous,ana"},
 	}
 	l := &look{columns: 50}
+	columns(l, header, rows)
+	require.Equal(t, `Slug:    mail-nobody-else-may-send-anything-to-it
+Created: 2026-11-25T06:09:19Z
+By:      anonymous
+
+Slug:    web
+Created: 2026-11-25T06:09:20Z
+By:      anonymous,ana
+`, l.String())
+	l = &look{columns: 78}
 	columns(l, header, rows)
 	require.Equal(t, `SLUG                                       CREATED                BY
 mail-nobody-else-may-send-anything-to-it   2026-11-25T06:09:19Z   anonymous
