@@ -28,5 +28,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return cli.Report(stderr, "edict-controller", cli.Execute(ctx, root, 0), error.Error, func(error) int { return cli.Unavailable })
+	return cli.Report(stderr, "edict-controller", cli.Execute(ctx, root, cli.Width(stdout)), error.Error, func(error) int { return cli.Unavailable })
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // Colours, by what they say.
@@ -35,7 +37,7 @@ func colouredCell(w io.Writer, header, cell string) string {
 
 // coloured is s in a colour where w is a terminal; where NO_COLOR is set, in none.
 func coloured(w io.Writer, c text.Colors, s string) string {
-	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || widthOf(w) == 0 {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || cli.Width(w) == 0 {
 		return s
 	}
 	return c.EscapeSeq() + s + text.Colors{text.Reset}.EscapeSeq()

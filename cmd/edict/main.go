@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	cli.Completion(root)
 	end := a.traceCommands(root)
-	code := a.exit(cli.Execute(ctx, root, widthOf(stdout)))
+	code := a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
 	end(code)
 	return code
 }

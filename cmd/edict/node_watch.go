@@ -241,7 +241,7 @@ func (a nodeCommands) tellLine(at time.Time, id, event, what, rules, fingerprint
 		_, clock, _ = strings.Cut(when, "T")
 	}
 	const most = 134 // with a slug of 26
-	if width := widthOf(a.stdout); width > 0 && width < most {
+	if width := cli.Width(a.stdout); width > 0 && width < most {
 		_, err := fmt.Fprintf(a.stdout, "%-9s  %-19s  %-14s  %-26s %5s\n", clock, id, event, what, rules)
 		return err
 	}

@@ -78,7 +78,7 @@ func (a *console) print(v any, people func(w io.Writer)) error {
 	case formatJSONPath:
 		return a.printPath(v, a.path)
 	}
-	people(broken(a.stdout))
+	people(cli.Broken(a.stdout))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // watchEvery is how often a status that is watched is asked for.
@@ -79,7 +80,7 @@ func (a statusCommands) statusLooks(ctx context.Context, c *client.Client, diges
 
 // showStatus writes one look whole, so that a terminal does not flicker.
 func (a statusCommands) showStatus(s resource.Status, place, first bool) error {
-	out := look{columns: widthOf(a.stdout)}
+	out := look{columns: cli.Width(a.stdout)}
 	switch {
 	case a.format == formatJSON:
 		if err := json.NewEncoder(&out).Encode(s); err != nil {
@@ -97,7 +98,7 @@ func (a statusCommands) showStatus(s resource.Status, place, first bool) error {
 			out.WriteByte('\n')
 		}
 		fmt.Fprintf(&out, "%s\n\n", stamp(time.Now()))
-		writeStatus(broken(&out), s)
+		writeStatus(cli.Broken(&out), s)
 	}
 	_, err := out.WriteTo(a.stdout)
 	return err

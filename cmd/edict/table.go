@@ -3,23 +3,18 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/term"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-// What stands between two columns, and where there is little room.
-const (
-	gap       = "   "
-	narrowGap = "  "
-)
+// narrowGap stands between two columns where there is little room.
+const narrowGap = "  "
 
 // columns writes a table as operators know it: no lines, wide gaps. On a terminal that is
 // narrower it leaves out columns that say nothing, and the date of times that are all of today,
@@ -27,8 +22,8 @@ const (
 // columns, the first first, and says which. What no narrower table can hold, as keys and digests,
 // stands below each other.
 func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
-	width := widthOf(w)
-	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows), gap) <= width {
+	width := cli.Width(w)
+	if len(rows) == 0 || width <= 0 || across(naturalWidths(header, rows), cli.Gap) <= width {
 		allColumns(w, header, rows)
 		return
 	}
@@ -47,12 +42,12 @@ func columns(w io.Writer, header []string, rows [][]string, spare ...string) {
 			left = append(left, s)
 		}
 	}
-	between := gap
+	between := cli.Gap
 	switch {
 	case !fits(header, rows, width, narrowGap):
 		records(w, whole, all)
 		return
-	case !fits(header, rows, width, gap):
+	case !fits(header, rows, width, cli.Gap):
 		between = narrowGap
 	}
 	writeColumns(w, header, rows, fitting(header, rows, width, between), between)
@@ -94,7 +89,7 @@ func without(header []string, rows [][]string, left func(i int) bool) (heads []s
 
 // allColumns is columns with those that say nothing, as wide as they are.
 func allColumns(w io.Writer, header []string, rows [][]string) {
-	writeColumns(w, header, rows, nil, gap)
+	writeColumns(w, header, rows, nil, cli.Gap)
 }
 
 // writeColumns writes a table of columns that are not wider than within; nil: as wide as they are.
@@ -116,7 +111,7 @@ func writeColumns(w io.Writer, header []string, rows [][]string, within []int, b
 	}
 	configs := make([]table.ColumnConfig, len(header))
 	for i, most := range within {
-		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: betweenWords}
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: most, WidthMaxEnforcer: cli.BetweenWords}
 	}
 	t.SetColumnConfigs(configs)
 	t.Render()
@@ -124,7 +119,7 @@ func writeColumns(w io.Writer, header []string, rows [][]string, within []int, b
 
 // records writes a line for each cell that says something, under its column's name.
 func records(w io.Writer, header []string, rows [][]string) {
-	w = broken(w)
+	w = cli.Broken(w)
 	indent := slices.Max(naturalWidths(header, nil)) + len(": ")
 	for i, cells := range rows {
 		if i > 0 {
@@ -162,7 +157,7 @@ func fitting(header []string, rows [][]string, width int, between string) []int 
 	least := make([]int, len(header)) // the longest word
 	for _, cells := range append([][]string{header}, rows...) {
 		for i, c := range cells {
-			for _, word := range words(c) {
+			for _, word := range cli.Words(c) {
 				least[i] = max(least[i], text.StringWidthWithoutEscSequences(strings.TrimSpace(word)))
 			}
 		}
@@ -204,48 +199,3 @@ func sum(widths []int) (n int) {
 
 // across is how wide a table of these columns is.
 func across(widths []int, between string) int { return sum(widths) + len(between)*(len(widths)-1) }
-
-// words are the parts of a text between which a line may be broken, each with what
-// follows it: slugs, ids, types and times are never cut.
-func words(s string) []string {
-	var list []string
-	for _, word := range strings.SplitAfter(s, " ") {
-		list = append(list, strings.SplitAfter(word, ",")...)
-	}
-	return list
-}
-
-// betweenWords breaks the lines of a text so that they are not longer than most, where
-// they are not one word.
-func betweenWords(s string, most int) string {
-	var b strings.Builder
-	for i, line := range strings.Split(s, "\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		used := 0
-		for _, word := range words(line) {
-			n := text.StringWidthWithoutEscSequences(word)
-			if used > 0 && used+text.StringWidthWithoutEscSequences(strings.TrimSpace(word)) > most {
-				b.WriteByte('\n')
-				used = 0
-			}
-			b.WriteString(word)
-			used += n
-		}
-	}
-	return b.String()
-}
-
-// widthOf is the width of a terminal; 0: w is none.
-func widthOf(w io.Writer) int {
-	switch out := w.(type) {
-	case interface{ width() int }:
-		return out.width()
-	case *os.File:
-		if width, _, err := term.GetSize(int(out.Fd())); err == nil { //nolint:gosec // a file descriptor
-			return width
-		}
-	}
-	return 0
-}

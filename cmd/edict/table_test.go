@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // A table is not wider than the terminal, and says the same there.
@@ -92,8 +94,8 @@ func TestTimesOfTodayAreShort(t *testing.T) {
 // for people to copy, are not.
 func TestTextIsBrokenBetweenWords(t *testing.T) {
 	l := &look{columns: 24}
-	w := broken(l)
-	require.Equal(t, 24, widthOf(w))
+	w := cli.Broken(l)
+	require.Equal(t, 24, cli.Width(w))
 	fmt.Fprintf(w, "Nodes:  1 of 20 applied, and 19 lag\n\nshort\n    edict policy list -o jsonpath={.slug}\nA   table   of three   columns\n")
 	fmt.Fprintln(w, "prose that is longer than a line is")
 	require.Equal(t, `Nodes:  1 of 20 applied,
@@ -106,7 +108,7 @@ prose that is longer
 than a line is
 `, l.String())
 	var file strings.Builder
-	require.Equal(t, &file, broken(&file), "what is no terminal gets lines as they are")
+	require.Equal(t, &file, cli.Broken(&file), "what is no terminal gets lines as they are")
 }
 
 // No command's help is wider than a page, but for what is there to be copied.

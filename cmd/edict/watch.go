@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // watchFlag gives a command that shows something -w, with which it shows it again
@@ -39,7 +40,7 @@ type look struct {
 	columns int
 }
 
-func (l *look) width() int { return l.columns }
+func (l *look) Width() int { return l.columns }
 
 // watch shows what show writes whenever it has changed, until ctx ends: on a terminal
 // in place, on a screen of its own, else below what it was. While the plane is away
@@ -65,7 +66,7 @@ func (a *console) watchLooks(ctx context.Context, show func() error, out io.Writ
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		l := &look{columns: widthOf(out)}
+		l := &look{columns: cli.Width(out)}
 		a.stdout = l
 		err := show()
 		switch {

@@ -140,7 +140,7 @@ func (a *app) record(r *repository, events ...rete.Enrollment) error {
 		return err
 	}
 	for _, e := range events {
-		if _, err := fmt.Fprintf(a.stdout, "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint); err != nil {
+		if _, err := fmt.Fprintf(cli.Broken(a.stdout), "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint); err != nil {
 			return err
 		}
 	}

@@ -30,5 +30,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cli.Completion(root)
-	return a.exit(cli.Execute(ctx, root, 0))
+	return a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
 }
