@@ -229,31 +229,53 @@ func (h *hand) settles(plane *oracle.Plane) {
 	require.True(h.t, ok, last)
 }
 
-// missed wants the agent to have been sent, since its first event, what the
-// ledger was sent of each policy last, and nothing twice. What it has it need not
-// be sent again.
+// missed wants the agent to have been sent what it lacks, and nothing twice.
 func (h *hand) missed(l *ledger) {
 	h.t.Helper()
-	var by map[string][]received
 	last := ""
-	ok := waitFor(20*time.Second, func() bool {
-		var first policy.EventID
-		last = ""
-		by, first, _ = h.heard()
-		for _, m := range l.since(max(first, 1) - 1) {
-			if all := by[m.Policy]; first > 0 && (len(all) == 0 || all[len(all)-1].ID < m.ID && !sameRules(m, all[len(all)-1])) {
-				last = fmt.Sprintf("the agent of %s is not sent %d about %s", h.node, m.ID, m.Policy)
-			}
-		}
-		return last == ""
-	})
+	ok := waitFor(20*time.Second, func() bool { last = h.lacks(l); return last == "" })
 	require.True(h.t, ok, "%s: %+v, %+v", last, h.met(), h.Counters())
+	by, _, _ := h.heard()
 	for _, all := range by {
 		for i, m := range all {
 			require.Equal(h.t, h.node, m.Node)
 			require.True(h.t, i == 0 || m.ID > all[i-1].ID, "%v", all)
 		}
 	}
+}
+
+// lacks says what the agent was not sent, since its first event, that the ledger was
+// sent of each policy last; "" when nothing. What it has it need not be sent again: what
+// was sent, and what it had pulled before that event, when it was not sent anything yet.
+func (h *hand) lacks(l *ledger) (last string) {
+	by, first, _ := h.heard()
+	if first == 0 {
+		return ""
+	}
+	pulled := l.before(first)
+	for _, m := range l.since(first - 1) {
+		has := pulled[m.Policy]
+		if all := by[m.Policy]; len(all) > 0 {
+			has = all[len(all)-1]
+		}
+		if has.ID < m.ID && (has.ID == 0 || !sameRules(m, has)) {
+			last = fmt.Sprintf("the agent of %s is not sent %d about %s", h.node, m.ID, m.Policy)
+		}
+	}
+	return last
+}
+
+// An agent that was sent its first event late has pulled what was told before.
+func TestWhatAnAgentHasItNeedNotBeSent(t *testing.T) {
+	about := func(policy string, id policy.EventID, rules string) received {
+		return received{Policy: policy, ID: id, Rules: rules}
+	}
+	h := &hand{t: t, node: "n", sessions: []watch.Session{{Frames: []received{about("second", 7, "b"), about("third", 9, "[]")}}}}
+	told := []received{about("first", 4, "a"), about("second", 7, "b"), about("first", 8, "a"), about("third", 9, "[]")}
+	require.Empty(t, h.lacks(&ledger{all: told}), "a label gave the first a new id")
+	require.Contains(t, h.lacks(&ledger{all: append(told, about("first", 10, "c"))}), "not sent 10 about first")
+	require.Contains(t, h.lacks(&ledger{all: append(told, about("second", 10, "[]"))}), "not sent 10 about second")
+	require.Contains(t, h.lacks(&ledger{all: append(told, about("fourth", 10, "d"))}), "not sent 10 about fourth")
 }
 
 // firewallOf is what the current dialect makes of rows, in words: IPv4 rules in

@@ -116,6 +116,19 @@ func (l *ledger) since(after policy.EventID) []received {
 	return slices.SortedFunc(maps.Values(newest), func(a, b received) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// before is the newest that was sent of each policy below an event id.
+func (l *ledger) before(id policy.EventID) map[string]received {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	newest := map[string]received{}
+	for _, m := range l.all {
+		if m.ID < id {
+			newest[m.Policy] = m
+		}
+	}
+	return newest
+}
+
 // holds reports whether a message says what the node has anyway.
 func (l *ledger) holds(m received) bool {
 	l.mu.Lock()
