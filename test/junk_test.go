@@ -64,7 +64,7 @@ func confined(t *testing.T, procs string) (bin string) {
 		return bin
 	}
 	script := filepath.Join(t.TempDir(), "edict")
-	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho $$ > %s && exec %s \"$@\"\n", procs, bin), 0o700))
+	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho $$ > %s && GOGC=100 exec %s \"$@\"\n", procs, bin), 0o700))
 	return script
 }
 
@@ -97,7 +97,7 @@ func junk(size int) []string {
 // A producer fills the log with what is no event. A worker of a quarter of the
 // size that the manifests ship, or an eighth, folds it all the same, from nothing.
 func TestALogOfJunkFoldsInSmallMemory(t *testing.T) {
-	limit, events, padded := upTo(128*mib, 512*mib), upTo(5, 100), upTo(20, 30)
+	limit, events, padded := upTo(128*mib, 512*mib), upTo(5, 100), upTo(12, 30)
 	nodeBody := map[string]any{"labels": map[string]string{"role": "web"}, "addresses": []string{}}
 	size := upTo(4, 7) * mib
 	procs := memoryGroup(t, limit)

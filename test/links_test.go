@@ -26,7 +26,8 @@ var (
 // TestLinksOfPagesLead holds that what a page links to is there: the file, its
 // section, and in a Go file the name that the link shows.
 func TestLinksOfPagesLead(t *testing.T) {
-	pages := pages(t)
+	pages, dir := pages(t), root(t)
+	known := sectionsOf(pages)
 	for page, text := range pages {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
 			shown, to := strings.Trim(m[1], "`"), m[2]
@@ -37,15 +38,15 @@ func TestLinksOfPagesLead(t *testing.T) {
 			if file = path.Join(path.Dir(page), file); to[0] == '#' {
 				file = page
 			}
-			read, err := os.ReadFile(filepath.Join(root(t), file))
-			if info, statErr := os.Stat(filepath.Join(root(t), file)); statErr == nil && info.IsDir() {
+			read, err := os.ReadFile(filepath.Join(dir, file))
+			if info, statErr := os.Stat(filepath.Join(dir, file)); statErr == nil && info.IsDir() {
 				continue
 			}
 			if err != nil {
 				t.Errorf("%s links to %s, which is not there", page, to)
 				continue
 			}
-			if section != "" && !sections(pages[file])[section] {
+			if section != "" && !known[file][section] {
 				t.Errorf("%s links to %s, and %s has no such section", page, to, file)
 			}
 			if path.Ext(file) == ".go" && token.IsIdentifier(shown) && !declares(string(read), shown) {
@@ -91,11 +92,11 @@ func TestLibrariesHaveAReason(t *testing.T) {
 
 // TestCommentsLeadToPages holds what a comment of the code says of a page.
 func TestCommentsLeadToPages(t *testing.T) {
-	pages := pages(t)
+	known := sectionsOf(pages(t))
 	for _, s := range house(t) {
 		for _, group := range s.file.Comments {
 			for _, m := range mention.FindAllStringSubmatch(group.Text(), -1) {
-				if !sections(pages[m[1]])[m[2]] {
+				if !known[m[1]][m[2]] {
 					t.Errorf("%s: there is no %s#%s", s.path, m[1], m[2])
 				}
 			}
@@ -145,6 +146,15 @@ func root(t *testing.T) string {
 	dir, err := gen.ModuleRoot()
 	require.NoError(t, err)
 	return dir
+}
+
+// sectionsOf are the sections of all pages.
+func sectionsOf(pages map[string]string) map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for page, text := range pages {
+		all[page] = sections(text)
+	}
+	return all
 }
 
 // sections are the anchors of a page's headings, as they are made where code is

@@ -37,6 +37,9 @@ func TestStories(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			// A short command starts in half the time so.
+			env.Setenv("GOGC", "400")
+			env.Setenv("GOMAXPROCS", "1")
 			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "primary.key"), reterepo.KeyPEM("primary"), 0o600); err != nil {
 				return err
