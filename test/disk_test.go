@@ -173,9 +173,14 @@ func (l *load) publish(ctx context.Context, js jetstream.JetStream, n int) {
 	}
 }
 
+var fill = strings.Repeat("x", 200)
+
 func nodeUpdated(id string, n int) []byte {
-	return fmt.Appendf(nil, `{"id":"%s","type":"node_updated","project_id":"%s","node_id":"%s","labels":{"role":"web","n":"%d","fill":"%s"},"addresses":[]}`,
-		uuid.New(), defaultProject, id, n, strings.Repeat("x", 200))
+	b := fmt.Appendf(nil, `{"id":"%s","type":"node_updated","project_id":"%s","node_id":"%s","labels":{"role":"web","n":"%d"`, uuid.New(), defaultProject, id, n)
+	for i := range 8 {
+		b = fmt.Appendf(b, `,"fill-%d":"%s"`, i, fill)
+	}
+	return append(b, `},"addresses":[]}`...)
 }
 
 // flows waits until both producers are acknowledged again.

@@ -247,7 +247,7 @@ func TestTheOracleNoticesAProductThatMatchesOneSide(t *testing.T) {
 	p := newProcess(t, bin)
 	p.env = []string{"EDICT_MUTANT=" + string(fault.OneSide) + ":1"}
 	p.start()
-	require.ErrorContains(t, p.differsFromOracle(p.produce(200)), "state of ")
+	require.ErrorContains(t, p.differsFromOracle(p.produce(60)), "state of ")
 }
 
 // TestWhereANodeResumes asks for the stream from every kind of place.
