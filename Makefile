@@ -6,7 +6,7 @@ SELDOM   := GOGC=400
 TOOL     := $(SELDOM) $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test long rooms short worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test long rooms stories short worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -39,7 +39,8 @@ STRUCK := $(GO) test -tags faults
 # Rooms run under the race detector. These drive a binary, which it would not look into, or a whole plane made of such
 # rooms, or the tools of others, or have one goroutine, in which there is nothing to detect. They need a third of the time without;
 # make test-faults runs them with it. RAPID_CHECKS is how many cases a property is tried at.
-LONG := ./test ./cmd/edict
+LONG := ./test
+STORIES := ./cmd/edict
 SHORT := ./internal/plane ./deploy ./cmd/retectl ./test/standards ./test/bench ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
 	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
 	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce ./internal/archive \
@@ -48,7 +49,7 @@ SHORT := ./internal/plane ./deploy ./cmd/retectl ./test/standards ./test/bench .
 STRIKES := ./test/faults
 # What says nothing without an API server.
 APART := ./test/kubernetes
-DRIVERS := $(LONG) $(SHORT) $(STRIKES) $(APART)
+DRIVERS := $(LONG) $(STORIES) $(SHORT) $(STRIKES) $(APART)
 
 # What befalls workers of the built binary, of which packages try the same within one process: docs/faults.md. The
 # campaign's piece trouble has them.
@@ -91,23 +92,30 @@ test: vet ## what a change must pass: lint, and tests, the packages under the ra
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
 	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
 	@echo 'LEFT OUT: $(TROUBLE): make test-faults does these to workers of the built binary' >>$(EDICT_LEFT_OUT)
-	@$(SELDOM) EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint short worlds struck
+	@$(SELDOM) EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint stories short worlds struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
+
+# Where rooms and stories of the command line write: into memory, if there is enough. What a disk does is tried by ./test, by
+# disks that tests mount, and by the campaign, which is on a disk as a whole.
+MEMORY = $(shell test/memory.sh)
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(RACE) -vet=off ./internal/relay $$($(SELDOM) $(GO) list ./... | grep -vxF "$$($(SELDOM) $(GO) list $(DRIVERS) $(WORLDS))")
-	unraced=$$($(SELDOM) $(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
+	$(MEMORY) $(RACE) -vet=off ./internal/relay $$($(SELDOM) $(GO) list ./... | grep -vxF "$$($(SELDOM) $(GO) list $(DRIVERS) $(WORLDS))")
+	unraced=$$($(SELDOM) $(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
 
 # This and struck begin when other parts have ended.
 worlds:
-	worlds=$$($(SELDOM) $(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
+	worlds=$$($(SELDOM) $(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 long:
 	$(GO) test -p 1 -vet=off -skip '^($(TROUBLE))$$' $(LONG)
 
+stories:
+	$(MEMORY) $(GO) test -vet=off $(STORIES)
+
 short:
-	$(GO) test -p 1 -vet=off $(SHORT)
+	$(MEMORY) $(GO) test -p 1 -vet=off $(SHORT)
 
 struck:
 	$(STRUCK) -vet=off -skip TestAnOrdinaryBinary ./internal/fault $(STRIKES)
