@@ -104,6 +104,9 @@ func (m *Monitor) Run(ctx context.Context, fold func(context.Context) error) err
 	}()
 	err := fold(run)
 	if Damaged(err) {
+		if named := m.named(ctx, m.opt.Witness.known(), err); Damaged(named) {
+			err = named
+		}
 		alarm.Raise(err)
 	}
 	if errors.As(err, new(*streams.CompactedError)) {
@@ -222,10 +225,15 @@ func (m *Monitor) verify(ctx context.Context) bool {
 // verifyEnd compares the log's end with the fold's. A process that runs has
 // folded this very log: what is missing or differs now is damage.
 func (m *Monitor) verifyEnd(ctx context.Context, links []streams.Link) error {
-	err := m.opt.Fold.Verify(ctx, m.opt.Log)
+	return m.named(ctx, links, m.opt.Fold.Verify(ctx, m.opt.Log))
+}
+
+// named is the damage that a fold met which found another log than its own, or why the
+// log does not say; any other error is as it was.
+func (m *Monitor) named(ctx context.Context, links []streams.Link, met error) error {
 	var other *projector.OtherLogError
-	if !errors.As(err, &other) || other.Seq == 0 {
-		return err
+	if !errors.As(met, &other) || other.Seq == 0 {
+		return met
 	}
 	if err := m.opt.Log.VerifyExtent(ctx, links); err != nil {
 		return err // it may have been replaced since it was asked

@@ -192,6 +192,16 @@ func TestTheWitnessIsLengthenedWhileItIsOpenedAgain(t *testing.T) {
 	require.Greater(t, now, was)
 }
 
+// TestAFoldThatMissesItsTailNamesTheDamage: it may find out before the monitor does.
+func TestAFoldThatMissesItsTailNamesTheDamage(t *testing.T) {
+	w := newWorld(t)
+	w.grow(t, 7)
+	err := w.Run(t.Context(), func(context.Context) error { return &projector.OtherLogError{Seq: 9} })
+	var damage *streams.DamagedError
+	require.ErrorAs(t, err, &damage)
+	require.Equal(t, [3]any{streams.DamageTruncated, uint64(8), uint64(9)}, [3]any{damage.Damage, damage.From, damage.To})
+}
+
 func TestAnAlarmBeforeTheFoldBeginsEndsIt(t *testing.T) {
 	a := NewAlarm(slog.New(slog.DiscardHandler))
 	a.Raise(&streams.DamagedError{Damage: streams.DamageChanged, From: 1, To: 2})

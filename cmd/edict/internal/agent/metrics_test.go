@@ -52,6 +52,7 @@ func TestAnAgentMeasuresWhatIsInForce(t *testing.T) {
 		shows(t, reg, `edict_agent_table_version 7
 			edict_agent_confirmed_timestamp_seconds 1.8e+09`, "edict_agent_table_version", "edict_agent_confirmed_timestamp_seconds")
 		b.plane.put(nil, errors.New("away"))
+		next() // no look that the plane answered is under way when the time has passed
 		b.later(2 * time.Minute)
 		require.Equal(t, agent.StateStale, next().State)
 	})
