@@ -74,6 +74,7 @@ func TestAnAgentOnAPlane(t *testing.T) {
 			require.Equal(t, oracle.EmptyFingerprint, all[2*i].Fingerprint)
 			require.Equal(t, oracle.Fingerprint(all[2*i+1].Rules), all[2*i+1].Fingerprint)
 		}
+		h.await("it counts what it has put in place", func(c plexd.Counters) bool { return c.Applied >= 7 })
 		require.Equal(t, 7, h.Counters().Applied)
 	})
 
