@@ -6,7 +6,7 @@ SELDOM   := GOGC=400
 TOOL     := $(SELDOM) $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 
-.PHONY: help build demo bench check test long rooms stories short worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
+.PHONY: help build demo bench check test long rooms short stories worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
 # What stands behind ## on a target's line is its help.
 help: ## this list
@@ -92,7 +92,7 @@ test: vet ## what a change must pass: lint, and tests, the packages under the ra
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
 	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
 	@echo 'LEFT OUT: $(TROUBLE): make test-faults does these to workers of the built binary' >>$(EDICT_LEFT_OUT)
-	@$(SELDOM) EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint stories short worlds struck
+	@$(SELDOM) EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint short stories worlds struck
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Where rooms and stories of the command line write: into memory, if there is enough. What a disk does is tried by ./test, by
@@ -104,7 +104,7 @@ rooms:
 	$(MEMORY) $(RACE) -vet=off ./internal/relay $$($(SELDOM) $(GO) list ./... | grep -vxF "$$($(SELDOM) $(GO) list $(DRIVERS) $(WORLDS))")
 	unraced=$$($(SELDOM) $(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
 
-# This and struck begin when other parts have ended.
+# This, stories and struck begin when other parts have ended; they use both cores, where short goes package by package.
 worlds:
 	worlds=$$($(SELDOM) $(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
