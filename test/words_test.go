@@ -2,11 +2,11 @@ package test
 
 import (
 	"go/ast"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 )
 
 // privateWord is a word that once meant something in this code alone.
@@ -50,33 +50,11 @@ var namePart = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 // What is at most something (atMost) is no bound.
 var boundName = regexp.MustCompile(`[a-su-z]Most$`)
 
-// remembered matches an expression, and each text once: the same words come in many files.
-func remembered(expr string) func(string) bool {
-	re, known := regexp.MustCompile(expr), map[string]bool{}
-	return func(text string) bool {
-		is, ok := known[text]
-		if !ok {
-			is = re.MatchString(text)
-			known[text] = is
-		}
-		return is
-	}
-}
-
-func anyOf(words map[string]bool, is func(string) bool) bool {
-	for w := range words {
-		if is(w) {
-			return true
-		}
-	}
-	return false
-}
-
 // TestNoPrivateWords holds names and comments of the product against privateWords.
 func TestNoPrivateWords(t *testing.T) {
-	whole, spoken := map[string]func(string) bool{}, map[string]func(string) bool{}
+	whole, spoken := map[string]*regexp.Regexp{}, map[string]*regexp.Regexp{}
 	for _, w := range privateWords {
-		whole[w.word], spoken[w.word] = remembered(`(?i)^`+w.word+`$`), remembered(`^`+w.word+`$`)
+		whole[w.word], spoken[w.word] = regexp.MustCompile(`(?i)^`+w.word+`$`), regexp.MustCompile(`\b`+w.word+`\b`)
 	}
 	for _, s := range house(t) {
 		if s.test() || strings.HasPrefix(s.dir(), "test") || strings.HasPrefix(s.dir(), "internal/test") {
@@ -97,19 +75,17 @@ func TestNoPrivateWords(t *testing.T) {
 				t.Errorf("%s has the name %s; a bound's name begins with max", s.path, name)
 			}
 		}
-		words := map[string]bool{}
+		var comments strings.Builder
 		for _, group := range s.file.Comments {
-			for word := range strings.FieldsFuncSeq(group.Text(), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-				words[word] = true
-			}
+			comments.WriteString(group.Text())
 		}
 		for _, w := range privateWords {
 			within := func(room string) bool { return s.dir() == room || strings.HasPrefix(s.dir(), room+"/") }
 			if w.rooms != nil && !slices.ContainsFunc(w.rooms, within) {
 				continue
 			}
-			named := names[w.word] || w.comments && anyOf(parts, whole[w.word])
-			if named || w.comments && anyOf(words, spoken[w.word]) {
+			named := names[w.word] || w.comments && slices.ContainsFunc(slices.Collect(maps.Keys(parts)), whole[w.word].MatchString)
+			if named || w.comments && spoken[w.word].MatchString(comments.String()) {
 				t.Errorf("%s says %q; the term is: %s", s.path, w.word, w.use)
 			}
 		}
