@@ -252,7 +252,7 @@ func (h *hand) lacks(l *ledger) (last string) {
 	if first == 0 {
 		return ""
 	}
-	pulled := l.before(first)
+	pulled := l.newest(func(id policy.EventID) bool { return id < first })
 	for _, m := range l.since(first - 1) {
 		has := pulled[m.Policy]
 		if all := by[m.Policy]; len(all) > 0 {

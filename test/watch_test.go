@@ -105,24 +105,17 @@ func (l *ledger) differs(want []oracle.Row) string {
 
 // since lists what was sent above an event id, the newest of each policy only.
 func (l *ledger) since(after policy.EventID) []received {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	newest := map[string]received{}
-	for _, m := range l.all {
-		if m.ID > after {
-			newest[m.Policy] = m
-		}
-	}
+	newest := l.newest(func(id policy.EventID) bool { return id > after })
 	return slices.SortedFunc(maps.Values(newest), func(a, b received) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// before is the newest that was sent of each policy below an event id.
-func (l *ledger) before(id policy.EventID) map[string]received {
+// newest is the last that was sent of each policy under such ids.
+func (l *ledger) newest(is func(policy.EventID) bool) map[string]received {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	newest := map[string]received{}
 	for _, m := range l.all {
-		if m.ID < id {
+		if is(m.ID) {
 			newest[m.Policy] = m
 		}
 	}
