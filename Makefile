@@ -101,12 +101,12 @@ MEMORY = $(shell test/memory.sh)
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(MEMORY) $(RACE) -vet=off ./internal/relay $$($(SELDOM) $(GO) list ./... | grep -vxF "$$($(SELDOM) $(GO) list $(DRIVERS) $(WORLDS))")
-	unraced=$$($(SELDOM) $(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
+	$(MEMORY) $(RACE) -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
+	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
 
 # This, stories and struck begin when other parts have ended; they use both cores, where short goes package by package.
 worlds:
-	worlds=$$($(SELDOM) $(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
+	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
 
 long:
 	$(GO) test -p 1 -vet=off -skip '^($(TROUBLE))$$' $(LONG)

@@ -177,14 +177,11 @@ func (p *process) terminate() {
 	require.Zero(p.t, p.cmd.ProcessState.ExitCode())
 }
 
-// seldomCollected is the environment of a command that is over before its garbage matters.
-const seldomCollected = "GOGC=400"
-
 // run runs the binary's other commands against this plane.
 func (p *process) run(args ...string) (stdout string, code int) {
 	p.t.Helper()
 	cmd := exec.Command(p.bin, args...)
-	cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http, "EDICT_NATS=nats://"+p.nats, seldomCollected)
+	cmd.Env = append(os.Environ(), "EDICT_SERVER=http://"+p.http, "EDICT_NATS=nats://"+p.nats)
 	if p.tokenFile != "" {
 		cmd.Env = append(cmd.Env, "EDICT_TOKEN_FILE="+p.tokenFile)
 	}

@@ -52,7 +52,7 @@ func (d *drill) shows(command string) {
 func (d *drill) does(command string, code int) string {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), "sh", "-c", command)
-	cmd.Dir, cmd.Env = d.dir, append(os.Environ(), "PATH="+filepath.Dir(d.bin)+":"+os.Getenv("PATH"), "EDICT_SERVER=http://"+d.http, seldomCollected)
+	cmd.Dir, cmd.Env = d.dir, append(os.Environ(), "PATH="+filepath.Dir(d.bin)+":"+os.Getenv("PATH"), "EDICT_SERVER=http://"+d.http)
 	out, _ := cmd.CombinedOutput() // its exit code says how it went
 	require.Equal(d.t, code, cmd.ProcessState.ExitCode(), "%s: %s", command, out)
 	return string(out)
