@@ -214,7 +214,7 @@ func (m *Monitor) verify(ctx context.Context) bool {
 	links := m.opt.Witness.known()
 	err := m.opt.Log.VerifyExtent(ctx, links)
 	if err == nil {
-		err = m.verifyEnd(ctx, links)
+		err = m.named(ctx, links, m.opt.Fold.Verify(ctx, m.opt.Log))
 	}
 	if Damaged(err) {
 		m.opt.Alarm.Raise(err)
@@ -222,14 +222,9 @@ func (m *Monitor) verify(ctx context.Context) bool {
 	return err == nil || Damaged(err)
 }
 
-// verifyEnd compares the log's end with the fold's. A process that runs has
-// folded this very log: what is missing or differs now is damage.
-func (m *Monitor) verifyEnd(ctx context.Context, links []streams.Link) error {
-	return m.named(ctx, links, m.opt.Fold.Verify(ctx, m.opt.Log))
-}
-
 // named is the damage that a fold met which found another log than its own, or why the
-// log does not say; any other error is as it was.
+// log does not say; any other error is as it was. A process that runs has folded this
+// very log: what is missing or differs now is damage.
 func (m *Monitor) named(ctx context.Context, links []streams.Link, met error) error {
 	var other *projector.OtherLogError
 	if !errors.As(met, &other) || other.Seq == 0 {
