@@ -85,6 +85,13 @@ func (c *client) hangUp() {
 // live reports whether it is sent what is live.
 func (c *client) live() bool { return c.checked && !c.held && !c.away }
 
+// serve notes how far the worker was that served it.
+func (c *client) serve(x *worker, seq int) {
+	if c.served.h != x.h || c.served.seq < seq {
+		c.served = moment{x.h, seq}
+	}
+}
+
 // push queues a frame; what waits under the same name is superseded.
 func (c *client) push(f frame) {
 	c.said = highest(c.said, f.id)
@@ -168,9 +175,7 @@ func (w *world) again(x *worker, c *client) (bad string) {
 		c.push(frame{id: at, tells: pull})
 	}
 	c.away = true
-	if c.served.h != x.h || c.served.seq < x.cursor {
-		c.served = moment{x.h, x.cursor}
-	}
+	c.serve(x, x.cursor)
 	return ""
 }
 
@@ -195,9 +200,7 @@ func (w *world) owed(x *worker, c *client, n id) (bad string) {
 	}
 	c.checked, c.missing = true, false
 	c.joined, c.seen, c.looked = x.cursor, x.state().table(c.node), x.cursor
-	if c.served.h != x.h || c.served.seq < x.cursor {
-		c.served = moment{x.h, x.cursor}
-	}
+	c.serve(x, x.cursor)
 	if off("one-moment") && x.cursor < w.h.head() && x.h == w.h {
 		x.cursor++
 		c.joined = x.cursor

@@ -178,9 +178,7 @@ func (w *world) hand(i, most int) (bad string) {
 			for _, f := range fs {
 				c.push(f)
 			}
-			if c.served.h != x.h || c.served.seq < x.sent {
-				c.served = moment{x.h, x.sent}
-			}
+			c.serve(x, x.sent)
 		}
 	}
 	return ""
