@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // A table is not wider than the terminal, and says the same there.
@@ -88,27 +85,6 @@ func TestTimesOfTodayAreShort(t *testing.T) {
 	rows := [][]string{{"2026-11-27T01:02:03Z", "2026-11-27T01:02:03Z", "x"}, {"2026-11-27T00:00:00Z", "2026-11-26T23:59:59Z", "x"}}
 	today(header, rows, now)
 	require.Equal(t, [][]string{{"01:02:03Z", "2026-11-27T01:02:03Z", "x"}, {"00:00:00Z", "2026-11-26T23:59:59Z", "x"}}, rows)
-}
-
-// Text is broken between words and goes on below where it began; tables, and what is indented
-// for people to copy, are not.
-func TestTextIsBrokenBetweenWords(t *testing.T) {
-	l := &look{columns: 24}
-	w := cli.Broken(l)
-	require.Equal(t, 24, cli.Width(w))
-	fmt.Fprintf(w, "Nodes:  1 of 20 applied, and 19 lag\n\nshort\n    edict policy list -o jsonpath={.slug}\nA   table   of three   columns\n")
-	fmt.Fprintln(w, "prose that is longer than a line is")
-	require.Equal(t, `Nodes:  1 of 20 applied,
-        and 19 lag
-
-short
-    edict policy list -o jsonpath={.slug}
-A   table   of three   columns
-prose that is longer
-than a line is
-`, l.String())
-	var file strings.Builder
-	require.Equal(t, &file, cli.Broken(&file), "what is no terminal gets lines as they are")
 }
 
 // No command's help is wider than a page, but for what is there to be copied.
