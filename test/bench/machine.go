@@ -38,22 +38,35 @@ func (m machine) String() string {
 	return s
 }
 
-// load is how busy the machine was before a measure. The average remembers the
-// measure before, so whether others disturb shows in the cores that were
-// busy while the bench itself stood still.
+// load is how busy others kept the machine. The average remembers the measure
+// before, so whether others disturb shows in the cores that were busy while the
+// bench itself stood still, and in those that it did not use itself meanwhile.
 type load struct {
-	Average float64 `json:"average"` // over one minute; -1: not known
+	Average float64 `json:"average"` // over one minute, before the measure; -1: not known
 	Busy    float64 `json:"busy"`    // cores, just before; -1: not known
+	Others  float64 `json:"others"`  // cores, of others than the bench and what it started, meanwhile; -1: not known
 }
 
 // quietCores is what a machine does for itself.
 const quietCores = 0.2
 
-func (l load) disturbed() bool { return l.Busy > quietCores }
+func (l load) disturbed() bool { return l.Busy > quietCores || l.Others > quietCores }
+
+// remark says what disturbed.
+func (l load) remark() string {
+	var s string
+	if l.Busy > quietCores {
+		s = fmt.Sprintf(", DISTURBED: %.1f cores were busy before it", l.Busy)
+	}
+	if l.Others > quietCores {
+		s += fmt.Sprintf(", DISTURBED: other work took %.1f cores meanwhile", l.Others)
+	}
+	return s
+}
 
 // loadNow looks for half a second.
 func loadNow(ctx context.Context) load {
-	l := load{Average: -1, Busy: -1}
+	l := load{Average: -1, Busy: -1, Others: -1}
 	text, err := os.ReadFile("/proc/loadavg")
 	if err == nil {
 		l.Average = firstNumber(string(text))
@@ -126,4 +139,41 @@ func cpuSeconds() float64 {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// family is what this process has used so far, and what it started and saw end.
+func family() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
+		return cpuSeconds()
+	}
+	return cpuSeconds() + time.Duration(u.Utime.Nano()+u.Stime.Nano()).Seconds()
+}
+
+// meanwhile counts what others take of the machine from now on until the function that
+// it returns is called: cores, -1 where that is not known. What the bench started must
+// have ended by then.
+func meanwhile() (others func() float64) {
+	stat, err := os.ReadFile("/proc/stat")
+	began, ours := time.Now(), family()
+	return func() float64 {
+		now, err2 := os.ReadFile("/proc/stat")
+		if err != nil || err2 != nil {
+			return -1
+		}
+		return max(0, (takenSeconds(now)-takenSeconds(stat)-(family()-ours))/time.Since(began).Seconds())
+	}
+}
+
+// takenSeconds is what all processes have used since the machine started, and what the
+// machine below it took from it. Interrupts are nobody's.
+func takenSeconds(stat []byte) (sum float64) {
+	const user, nice, system, steal, ticks = 0, 1, 2, 7, 100 // Linux counts hundredths of a second for everybody
+	times := cpuTimes(stat)
+	for _, i := range []int{user, nice, system, steal} {
+		if i < len(times) {
+			sum += times[i] / ticks
+		}
+	}
+	return sum
 }

@@ -42,6 +42,7 @@ var measures = []measure{
 	{"relabel", "the fold of one node's new labels, beside many policies", relabel},
 	{"relabel-lists", "the same, beside policies that list values of a key, and beside 300 that all match", relabelLists},
 	{"growth", "the fold of one node's new labels, after many others of the node", grow},
+	{"curves", "what an event costs and the fold holds, by how much there is: steeper than n log n is named", growthCurves},
 	{"million", "the fold of one event in a fleet whose nodes each have a label of their own", million},
 	{"new-policy", "the fold of one new policy, beside many label sets", newPolicy},
 	{"revise", "the fold of one policy revision", revise},
@@ -112,9 +113,9 @@ func (e *env) rounds() int { return e.times }
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 type options struct {
-	only, json, cpuProfile, binary, temp, spanProfile, spanAllocs, soakHeaps string
-	quick, strict                                                            bool
-	rounds                                                                   int
+	only, json, compare, cpuProfile, binary, temp, spanProfile, spanAllocs, soakHeaps string
+	quick, strict                                                                     bool
+	rounds                                                                            int
 }
 
 func main() {
@@ -174,6 +175,7 @@ func main() {
 	}
 	flag.StringVar(&o.only, "only", "", "measures to run, comma separated, all but soak and flip when absent: "+strings.Join(names, ", "))
 	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
+	flag.StringVar(&o.compare, "compare", "", "hold the figures against those of an earlier run, which -json wrote to `file`: better, worse or the same")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
 	flag.StringVar(&o.spanProfile, "spanprofile", "", "write a CPU profile of a workload's own process to `file`; with -only and one round")
 	flag.StringVar(&o.soakHeaps, "soakheaps", "", "write heap profiles of the soak to `dir`, for go tool pprof -base")
@@ -182,7 +184,7 @@ func main() {
 	flag.StringVar(&o.temp, "temp", "", "`directory` for temporary data, on the disk to be measured")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken; the median counts")
 	flag.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: tries the bench itself")
-	flag.BoolVar(&o.strict, "strict", false, "exit 1 when a target is missed")
+	flag.BoolVar(&o.strict, "strict", false, "exit 1 when a target is missed, or a figure became worse")
 	flag.Parse()
 	if o.quick {
 		o.rounds = 1
@@ -200,6 +202,15 @@ func run(ctx context.Context, o options) (err error) {
 	chosen, err := choose(o.only)
 	if err != nil {
 		return err
+	}
+	var before *table
+	if o.compare != "" {
+		if before, err = readTable(o.compare); err != nil {
+			return fmt.Errorf("-compare: %w", err)
+		}
+		if o.quick {
+			return errors.New("-compare with -quick: a tenth of the work is compared with nothing; leave one of them out")
+		}
 	}
 	if o.cpuProfile != "" {
 		f, err := os.Create(o.cpuProfile)
@@ -230,7 +241,17 @@ func run(ctx context.Context, o options) (err error) {
 	if err := t.publish(o.json); err != nil {
 		return err
 	}
-	return t.verdict(o.strict)
+	if before == nil {
+		return t.verdict(o.strict)
+	}
+	c, out := compare(before, &t), os.Stdout
+	if o.json == "-" {
+		out = os.Stderr
+	}
+	if err := c.text(out, t.Machine); err != nil {
+		return err
+	}
+	return errors.Join(t.verdict(o.strict), c.verdict(o.strict))
 }
 
 // choose finds measures by name; no names: all.
@@ -258,6 +279,7 @@ func take(ctx context.Context, m measure, e *env) (r result) {
 		say("warning: other work takes %.1f cores (load average %.2f): figures of %s will be low", r.Load.Busy, r.Load.Average, m.name)
 	}
 	say("%s: %s", m.name, m.what)
+	others := meanwhile()
 	began := time.Now()
 	own := *e
 	own.dir = filepath.Join(e.home, m.name)
@@ -267,7 +289,8 @@ func take(ctx context.Context, m measure, e *env) (r result) {
 	}
 	e.binary = own.binary
 	err = errors.Join(err, os.RemoveAll(own.dir))
-	r.Seconds = time.Since(began).Seconds()
+	r.Seconds, r.Load.Others = time.Since(began).Seconds(), others()
+	r.judge()
 	if err != nil {
 		r.Error = err.Error()
 		say("%s: FAILED: %v", m.name, err)

@@ -46,10 +46,12 @@ type floor struct {
 	Samples samples `json:"samples,omitempty"`
 }
 
-// verdict is a target and whether the line holds it.
+// verdict is a target and whether the line holds it. One that would be held on a machine
+// that others disturbed is not: what it means is not known.
 type verdict struct {
-	Target string `json:"target"`
-	Holds  bool   `json:"holds"`
+	Target    string `json:"target"`
+	Holds     bool   `json:"holds"`
+	Disturbed bool   `json:"disturbed,omitempty"`
 }
 
 // figure is a line of the median of some samples.
@@ -67,7 +69,7 @@ func (l *line) beside(what string, s samples) *line {
 }
 
 func (l *line) target(text string, holds bool) *line {
-	l.Targets = append(l.Targets, verdict{text, holds})
+	l.Targets = append(l.Targets, verdict{Target: text, Holds: holds})
 	return l
 }
 
@@ -118,10 +120,7 @@ func (r *result) rows(w io.Writer) {
 		fmt.Fprintf(w, "%s\tFAILED\t\t\t\tno\n", r.Name)
 	}
 	for _, l := range r.Lines {
-		name := r.Name
-		if l.What != "" {
-			name += ": " + l.What
-		}
+		name := l.title(r.Name)
 		beside, ratio := "", ""
 		if l.Floor != nil {
 			beside, ratio = short(l.Floor.Value)+" "+l.Unit, "-"
@@ -148,18 +147,30 @@ func (v verdict) word() string {
 		return ""
 	case v.Holds:
 		return "yes"
+	case v.Disturbed:
+		return "disturbed"
 	}
 	return "NO"
+}
+
+// judge takes back what was held while others disturbed.
+func (r *result) judge() {
+	if !r.Load.disturbed() {
+		return
+	}
+	for i := range r.Lines {
+		for k := range r.Lines[i].Targets {
+			v := &r.Lines[i].Targets[k]
+			v.Holds, v.Disturbed = false, v.Holds
+		}
+	}
 }
 
 // remarks say how busy the machine was, what the floors are, and what else was
 // seen.
 func (r *result) remarks(w io.Writer) {
 	fmt.Fprintf(w, "%s: %.0f s, load average %.2f", r.Name, r.Seconds, r.Load.Average)
-	if r.Load.disturbed() {
-		fmt.Fprintf(w, ", DISTURBED: %.1f cores were busy before it", r.Load.Busy)
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, r.Load.remark())
 	if r.Error != "" {
 		fmt.Fprintf(w, "  FAILED: %s\n", r.Error)
 	}
@@ -230,7 +241,7 @@ func grouped(n int64) string {
 
 // verdict is nil when the run is to end well.
 func (t *table) verdict(strict bool) error {
-	var failed, missed []string
+	var failed, missed, unknown []string
 	for _, r := range t.Measures {
 		if r.Error != "" {
 			failed = append(failed, r.Name)
@@ -238,8 +249,11 @@ func (t *table) verdict(strict bool) error {
 		}
 		for _, l := range r.Lines {
 			for _, v := range l.Targets {
-				if !v.Holds {
-					missed = append(missed, strings.TrimSpace(r.Name+" "+l.What)+" "+v.Target)
+				switch row := l.title(r.Name) + " " + v.Target; {
+				case v.Disturbed:
+					unknown = append(unknown, row)
+				case !v.Holds:
+					missed = append(missed, row)
 				}
 			}
 		}
@@ -250,6 +264,9 @@ func (t *table) verdict(strict bool) error {
 	}
 	if strict && len(missed) > 0 {
 		err = errors.Join(err, fmt.Errorf("missed: %s", strings.Join(missed, "; ")))
+	}
+	if strict && len(unknown) > 0 {
+		err = errors.Join(err, fmt.Errorf("not known, as other work disturbed: %s", strings.Join(unknown, "; ")))
 	}
 	return err
 }

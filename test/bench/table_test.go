@@ -89,7 +89,7 @@ func TestWhatAProgramReads(t *testing.T) {
 func TestAMissedTargetCountsOnlyWhenItIsAskedFor(t *testing.T) {
 	tab := sampleTable()
 	require.EqualError(t, tab.verdict(false), "failed: storm")
-	require.EqualError(t, tab.verdict(true), "failed: storm\nmissed: strict >= 6 x floor; strict >= 20,000 msg/s; sse memory <= 450 MiB")
+	require.EqualError(t, tab.verdict(true), "failed: storm\nmissed: strict >= 6 x floor; strict >= 20,000 msg/s; sse: memory <= 450 MiB")
 	tab.Measures = tab.Measures[:3]
 	require.NoError(t, tab.verdict(false))
 	tab.Measures = tab.Measures[:1]
