@@ -39,7 +39,7 @@ func TestIDsDecideNothingUnwarned(t *testing.T) {
 	// have nobody in common.
 	single := slices.DeleteFunc(slices.Clone(hosts), func(h host) bool { return len(h.addrs) > 1 })
 	hung := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	check := func(rt *rapid.T) {
 		a, b := drawPolicy(rt), drawPolicy(rt)
 		one := map[string]string{}
 		eachFlow(single, map[string]policy.Content{"1": a, "2": b}, func(flow string, x firstmatch.Answer) { one[flow] = outcome(x) })
@@ -50,7 +50,11 @@ func TestIDsDecideNothingUnwarned(t *testing.T) {
 		}
 		hung++
 		require.True(rt, slices.ContainsFunc(besideAll(t, NewPolicy("", a), NewPolicy("b", b)), func(w Warning) bool { return w.Code == CodeRedirectsDiffer }), "%+v\n%+v", a, b)
-	})
+	}
+	// One pair in six hangs: now and then few cases have none.
+	for tries := 0; hung == 0 && tries < 10; tries++ {
+		rapid.Check(t, check)
+	}
 	require.Positive(t, hung)
 	t.Logf("of %d pairs the ids decide", hung)
 }
