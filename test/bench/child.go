@@ -58,7 +58,7 @@ func start(ctx context.Context, dir, name string, readyFile string, argv ...stri
 	}()
 	const (
 		pause = 5 * time.Millisecond
-		most  = 30 * time.Second
+		most  = 5 * time.Minute // of ten million nodes
 	)
 	for began := time.Now(); ; {
 		var r ready
@@ -158,7 +158,7 @@ func (c *child) tail() string {
 
 // stop ends the child in order, or else at once.
 func (c *child) stop() error {
-	const patience = 20 * time.Second
+	const patience = time.Minute
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

@@ -72,6 +72,7 @@ var measures = []measure{
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"past", "a node's state at half of a million events", pastState},
 	{"soak", "2,000,000 events of nodes and policies that change, come and go: what grows", soak},
+	{"ten-million", "a plane of ten million nodes: written, folded, resumed, started again", huge},
 	{"restart", "a plane of a million nodes, stopped and started", restart},
 	{"memory", "the whole process, resident", memory},
 }
