@@ -57,7 +57,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		if err == nil {
 			err = nats.ErrConnectionClosed
 		}
-		cancel(fmt.Errorf("the NATS connection ended: %w", err))
+		cancel(fmt.Errorf("the NATS connection ended: %w", natsAccess(f.id, err)))
 	}
 	// With permissions for each node, a node may subscribe only to its own inbox.
 	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.credentials(),
@@ -72,7 +72,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 			}
 		}))
 	if err != nil {
-		return false, fmt.Errorf("connect to NATS: %w", err)
+		return false, fmt.Errorf("connect to NATS: %w", natsAccess(f.id, err))
 	}
 	defer nc.Close()
 	s := &session{f: f, nc: nc, base: nc.NewInbox(), lag: backoff.Backoff{Least: minLag, Most: maxLag}, yield: yield}

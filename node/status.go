@@ -8,6 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/edictdev/edict/policy"
 )
 
 // ErrUnknownNode means that the plane has no such node (404). It is final: a worker
@@ -38,6 +42,35 @@ func (e *StatusError) Error() string {
 func (e *StatusError) Is(target error) bool {
 	return target == ErrUnknownNode && e.Status == http.StatusNotFound
 }
+
+// NATSAccessError means that a NATS server lets nobody in with these credentials, or does not
+// let them follow the node. A [Follower] tries again: the server may come to know them, and
+// their file is read at each connect.
+type NATSAccessError struct {
+	Node string
+	Err  error // of the NATS client
+}
+
+// natsAccess makes a *NATSAccessError of an error that is one.
+func natsAccess(id policy.NodeID, err error) error {
+	for _, refused := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrPermissionViolation} {
+		if errors.Is(err, refused) {
+			return &NATSAccessError{string(id), err}
+		}
+	}
+	return err
+}
+
+// Error says what is not good: that there are credentials, or what they are for.
+func (e *NATSAccessError) Error() string {
+	if errors.Is(e.Err, nats.ErrPermissionViolation) {
+		return fmt.Sprintf("%v; the credentials do not allow to follow node %s", e.Err, e.Node)
+	}
+	return fmt.Sprintf("%v; the server asks for credentials, and these, or none, are not good there", e.Err)
+}
+
+// Unwrap is the client's reason.
+func (e *NATSAccessError) Unwrap() error { return e.Err }
 
 // final reports whether asking again cannot help.
 func (e *StatusError) final() bool {

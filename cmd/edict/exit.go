@@ -83,6 +83,9 @@ func explain(err error) string {
 	if errors.As(err, &p) && p.Code == api.CodeUnauthenticated {
 		return fmt.Sprintf("%v (--token-file, --cert and --key, or a context)", err)
 	}
+	if errors.As(err, new(*node.NATSAccessError)) {
+		return fmt.Sprintf("%v (--nats-creds FILE; at a plane's own server --token-file FILE)", err)
+	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return fmt.Sprintf("%v; give its certificate's authority with --ca FILE", err)
 	}
