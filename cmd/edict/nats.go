@@ -20,7 +20,7 @@ type natsCommands struct{ *app }
 func (a natsCommands) natsCommand() *cobra.Command {
 	c := group("nats", "Set up NATS servers of your own",
 		a.natsBootstrapCommand(),
-		group("creds", "Make credentials for them",
+		group("creds", "Make credentials of nodes, producers and workers",
 			a.natsNodeCommand(), a.natsProducerCommand(), a.natsWorkerCommand()),
 		a.natsRevokeCommand(),
 		a.natsNodeStreamCommand())
