@@ -182,9 +182,13 @@ last as long as the credentials.`,
 		if err != nil {
 			return err
 		}
-		return a.makeCreds(cmd, f, func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error) {
+		err = a.makeCreds(cmd, f, func(k *access.NATSKeys, expires time.Time) (access.NATSCredentials, error) {
 			return k.Producer(id, all, expires)
 		})
+		if err == nil { // with the prefix that clients have by themselves it is refused
+			fmt.Fprintf(a.stderr, "edict: answers come to its own inbox alone: nats --creds %s --inbox-prefix=_INBOX.%s\n", f.out, id)
+		}
+		return err
 	}
 	return cmd
 }
