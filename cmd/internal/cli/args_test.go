@@ -38,4 +38,9 @@ func TestCompletionOfAnotherShellIsNoCommand(t *testing.T) {
 	root.SetArgs([]string{"completion", "bash"})
 	require.NoError(t, root.Execute())
 	require.Contains(t, out.String(), "bash completion")
+	out.Reset()
+	root.SetArgs([]string{"completion", "--help"})
+	require.NoError(t, root.Execute())
+	require.Contains(t, out.String(), "source <(root completion bash)", "how it is loaded")
+	require.Contains(t, out.String(), "package bash-completion", "what it needs")
 }
