@@ -72,6 +72,9 @@ before anything else is done, and stays while the plane is away. A node without 
 trust pin then has its policy applied, and no artifacts. edict agent status says
 what is in force, edict agent remove takes it away.
 
+It is a service: it takes flags and the environment alone, and no context of
+'edict context'.
+
 SIGINT and SIGTERM stop it in order, with exit code 0; what is in force stays. It
 ends with 78 when the install root is not fit: no trust pin, another node's, another
 one than it began with, or a damaged accepted.json; or when nft cannot be used:
@@ -102,6 +105,7 @@ starting again would not help.`,
 const exitConfig = 78
 
 func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
+	a.tellNoContext(cmd)
 	if f.apply != "" {
 		a.creds.dial = enforce.AgentDialer().DialContext
 	}
@@ -145,6 +149,15 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 		return err
 	}
 	return a.runAgent(cmd.Context(), opts, enf, page, log)
+}
+
+// tellNoContext says where the agent goes, to who chose a context and names no plane. A
+// context is a person's; an agent that followed it would go elsewhere when they choose another.
+func (a agentCommands) tellNoContext(cmd *cobra.Command) {
+	contexts, _ := readContexts() // those that cannot be read are not used here anyway
+	if contexts.Current != "" && !cmd.Flags().Changed("server") {
+		fmt.Fprintf(a.stderr, "edict: an agent takes no context, so not %s: it follows %s; name another plane with --server or EDICT_SERVER\n", contexts.Current, a.server)
+	}
 }
 
 // id is the node's.

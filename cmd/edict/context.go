@@ -23,7 +23,9 @@ func (a contextCommands) contextCommand() *cobra.Command {
 	cmd.Long = `Name planes, each with its address and with who you are there, and choose the one that
 commands speak to. Flags and the environment count before the context. Who names
 another --server gets nothing of the context but its project: its token is for its
-server alone. The file is edict/contexts.json in $XDG_CONFIG_HOME.`
+server alone. The file is edict/contexts.json in $XDG_CONFIG_HOME.
+
+What runs as a service, such as 'edict agent', takes flags and the environment alone.`
 	return cmd
 }
 
