@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 
@@ -66,6 +67,15 @@ func (a *connection) applyNATSContext(cmd *cobra.Command) error {
 	return nil
 }
 
+// natsHome is where the nats command line sees the home of whoever runs this: in their
+// account, and not in HOME.
+func natsHome() (string, error) {
+	if account, err := user.Current(); err == nil && account.HomeDir != "" {
+		return account.HomeDir, nil
+	}
+	return os.UserHomeDir()
+}
+
 // readNATSContext reads a context where the nats command line keeps its own.
 func readNATSContext(name string) (c natsContext, err error) {
 	if strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
@@ -73,7 +83,7 @@ func readNATSContext(name string) (c natsContext, err error) {
 	}
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if dir == "" {
-		home, err := os.UserHomeDir()
+		home, err := natsHome()
 		if err != nil {
 			return c, cli.Failed(cli.Unreadable, "--nats-context: %v", err)
 		}
@@ -82,7 +92,7 @@ func readNATSContext(name string) (c natsContext, err error) {
 	path := filepath.Join(dir, "nats", "context", name+".json")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, cli.Failed(cli.NotFound, "--nats-context: no context %.80q; 'nats context ls' lists them", name)
+		return c, cli.Failed(cli.NotFound, "--nats-context: no context %.80q (looked at %s); 'nats context ls' lists them where XDG_CONFIG_HOME is the same", name, path)
 	}
 	if err != nil {
 		return c, cli.Failed(cli.Unreadable, "--nats-context: %v", err)
@@ -100,7 +110,7 @@ func readNATSContext(name string) (c natsContext, err error) {
 		return c, cli.Failed(cli.Unreadable, "--nats-context: %s has no url", path)
 	}
 	if rest, ok := strings.CutPrefix(c.Creds, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
+		if home, err := natsHome(); err == nil {
 			c.Creds = filepath.Join(home, rest)
 		}
 	}
