@@ -34,18 +34,18 @@ func (a contextCommands) contextAddCommand() *cobra.Command {
 	var use bool
 	cmd := &cobra.Command{
 		Use: "add NAME --server URL", Short: "Name a plane, or change what is known under its name", Args: cli.Args(1, 1),
-		Example: `  edict context add prod --server https://plane.example:8443 --ca ca.pem --token-file ana.token --use`,
+		Long: `Name a plane, or change what is known under its name: what no flag names stays, and
+what is named with an empty value ('') is taken away.`,
+		Example: `  edict context add prod --server https://plane.example:8443 --ca ca.pem --token-file ana.token --use
+  edict context add prod --token-file ben.token    # the rest stays`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.Required(cmd, "server"); err != nil {
-				return err
-			}
 			if c.Name = args[0]; !c.sound() {
 				return cli.Usage(cmd, "context %.80q: want a word of letters, digits, '-', '_' and '.'", c.Name)
 			}
 			if err := c.complete(cmd); err != nil {
 				return err
 			}
-			return a.addContext(c, use)
+			return a.addContext(cmd, c, use)
 		},
 	}
 	flags := cmd.Flags()
@@ -82,16 +82,20 @@ func (c *planeContext) complete(cmd *cobra.Command) (err error) {
 	return err
 }
 
-func (a contextCommands) addContext(c planeContext, use bool) error {
+func (a contextCommands) addContext(cmd *cobra.Command, c planeContext, use bool) error {
 	f, err := readContexts()
 	if err != nil {
 		return err
 	}
 	outcome := "added"
 	if at, err := f.find(c.Name); err == nil {
+		a.keepOf(cmd, f.Contexts[at], &c)
 		f.Contexts[at], outcome = c, "configured"
 	} else {
 		f.Contexts = append(f.Contexts, c)
+	}
+	if c.Server == "" {
+		return cli.Required(cmd, "server")
 	}
 	slices.SortFunc(f.Contexts, func(x, y planeContext) int { return cmp.Compare(x.Name, y.Name) })
 	if use {
@@ -102,6 +106,31 @@ func (a contextCommands) addContext(c planeContext, use bool) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "context/%s %s\n", c.Name, outcome)
 	return err
+}
+
+// keepOf has a context keep what it had and no flag names. The address of the plane may be
+// another now, but that may be another plane, too: then it says what goes there.
+func (a contextCommands) keepOf(cmd *cobra.Command, had planeContext, c *planeContext) {
+	var kept []string
+	for _, m := range []struct {
+		flag string
+		had  string
+		now  *string
+	}{
+		{"server", had.Server, &c.Server},
+		{"admin-server", had.Admin, &c.Admin},
+		{"ca", had.CA, &c.CA},
+		{"token-file", had.TokenFile, &c.TokenFile},
+		{"project", had.Project, &c.Project},
+		{"nats-context", had.NATS, &c.NATS},
+	} {
+		if m.had != "" && !cmd.Flags().Changed(m.flag) {
+			*m.now, kept = m.had, append(kept, m.flag)
+		}
+	}
+	if len(kept) > 0 && withScheme(c.Server) != withScheme(had.Server) {
+		fmt.Fprintf(a.stderr, "edict: context %s keeps what it has of %s: %s; name one empty to take it away\n", c.Name, had.Server, strings.Join(kept, ", "))
+	}
 }
 
 func (a contextCommands) contextUseCommand() *cobra.Command {
