@@ -126,6 +126,7 @@ type Policy struct {
 // Revision is one published state of a policy.
 type Revision struct {
 	ID       uuid.UUID  `json:"id" doc:"The id of the revision."`
+	Seq      uint64     `json:"seq,omitempty" doc:"The log sequence of the event that published or staged it; absent in the head of a policy."`
 	PolicyID uuid.UUID  `json:"policy_id" doc:"The id of its policy."`
 	ParentID *uuid.UUID `json:"parent_id" doc:"The id of the revision it followed; null of the first."`
 	Selector Selector   `json:"selector" doc:"Whom it is for."`

@@ -53,7 +53,7 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
 		return a.print(p, func(w io.Writer) { writePolicy(w, p) })
 	})
 	cmd.Example = `  edict policy get web
-  edict policy get web --at 4711
+  edict policy get web --at 4711    # after event 4711: what is under SEQ of edict policy revisions
   edict policy get 01924d0c-9a3b-7c4e-8f21-3b5d6e7f8a90 --at 2026-11-17T12:00:00Z   # deleted since: by its id`
 	atFlag(cmd, &at)
 	now := cmd.RunE
@@ -300,6 +300,7 @@ var revisionListing = listing[resource.Revision]{
 	spare: []string{"source", "destination"},
 	kind:  "revision", name: func(r resource.Revision) string { return r.ID.String() },
 	columns: []column[resource.Revision]{
+		{"seq", func(r resource.Revision) string { return fmt.Sprint(r.Seq) }, false},
 		{"revision", func(r resource.Revision) string { return r.ID.String() }, false},
 		{"created", func(r resource.Revision) string { return stamp(r.CreatedAt) }, false},
 		{"by", func(r resource.Revision) string { return r.CreatedBy }, false},

@@ -72,7 +72,7 @@ func (h *revisionHandlers) list(c *call) error {
 		return err
 	}
 	end := func(r projector.RevisionInfo) string { return strconv.FormatUint(r.Seq, 10) }
-	show := func(r projector.RevisionInfo) resource.Revision { return showRevision(id, r.Revision) }
+	show := func(r projector.RevisionInfo) resource.Revision { return showLogged(id, r) }
 	return tagged(c, cut(items, limit, cursorRevisions, end, show))
 }
 
@@ -85,7 +85,7 @@ func (h *revisionHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	var rev policy.Revision
+	var rev projector.RevisionInfo
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		rev, err = revisionOf(v, project, id, rid)
 		return err
@@ -93,20 +93,28 @@ func (h *revisionHandlers) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, showRevision(id, rev))
+	return c.json(http.StatusOK, showLogged(id, rev))
+}
+
+// showLogged is a revision with where it stands in the log, by which the policy is read as it
+// was then.
+func showLogged(of uuid.UUID, r projector.RevisionInfo) resource.Revision {
+	out := showRevision(of, r.Revision)
+	out.Seq = r.Seq
+	return out
 }
 
 // revisionOf reads a revision of a live policy; one of another policy is as
 // good as none.
-func revisionOf(v *projector.View, project, id, revision uuid.UUID) (policy.Revision, error) {
+func revisionOf(v *projector.View, project, id, revision uuid.UUID) (projector.RevisionInfo, error) {
 	if _, err := livePolicy(v, project, id); err != nil {
-		return policy.Revision{}, err
+		return projector.RevisionInfo{}, err
 	}
 	rev, ok, err := v.Revision(project, id, revision)
 	if err == nil && !ok {
 		err = problem(http.StatusNotFound, CodeRevisionNotFound, "policy %s has no revision %s", id, revision)
 	}
-	return rev.Revision, err
+	return rev, err
 }
 
 func (h *revisionHandlers) diff(c *call) error {
@@ -122,7 +130,7 @@ func (h *revisionHandlers) diff(c *call) error {
 	if err != nil {
 		return err
 	}
-	var a, b policy.Revision
+	var a, b projector.RevisionInfo
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		if a, err = revisionOf(v, project, id, from); err != nil {
 			return err

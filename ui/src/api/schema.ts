@@ -1269,6 +1269,8 @@ export interface components {
         Revision: {
             /** Format: uuid */
             id: string;
+            /** Format: uint64 */
+            seq?: number;
             /** Format: uuid */
             policy_id: string;
             /** Format: uuid */
