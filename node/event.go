@@ -39,6 +39,9 @@ type Event struct {
 	// Pulled is the state that was fetched because of a node_state_updated, or of a
 	// policy_updated where the block of the node is resolved.
 	Pulled *State
+	// Again is set of a policy_updated that says what the rows of the Follower said before it,
+	// and that is not Covered: over NATS, new labels send a row that stays under a new id.
+	Again bool
 	// Covered is set when an earlier pull already had the event: the rows of the
 	// Follower are at or after it.
 	Covered bool

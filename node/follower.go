@@ -403,7 +403,9 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 			return nil
 		}
 		f.advance(e.ID)
-		if e.Covered = e.ID <= f.pulled; !e.Covered && !f.rows.apply(*e) {
+		e.Covered = e.ID <= f.pulled
+		e.Again = !e.Covered && f.rows.says(e.Policy)
+		if !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
 		if !e.Covered && f.documents.server != "" && (e.Policy.Resolved || f.rows.mayConflict()) {

@@ -88,6 +88,14 @@ func (r *set) holds(p *artifact.PolicyPayload) bool {
 	return row.Fingerprint == p.Fingerprint
 }
 
+// says reports whether the rows have the same rules of the same revision as p.
+func (r *set) says(p *artifact.PolicyPayload) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	row, has := r.byID[p.PolicyID]
+	return has && row.Revision == p.RevisionID && row.Fingerprint == p.Fingerprint
+}
+
 // gone reports whether p is a tombstone: its policy no longer applies to the node.
 func gone(p *artifact.PolicyPayload) bool { return p.RulesOmitted == 0 && withdrawn(p.Rules) }
 

@@ -30,7 +30,7 @@ type watched struct {
 	Fingerprint *string         `json:"fingerprint"`
 	Rules       json.RawMessage `json:"rules"`
 	Verified    bool            `json:"verified"`        // what does not verify is never shown
-	Again       bool            `json:"again,omitempty"` // this watch showed it already
+	Again       bool            `json:"again,omitempty"` // this watch showed it already, or began with it
 }
 
 // shownRows are what a watch showed of each policy last, to know what is sent once more.
@@ -62,17 +62,19 @@ func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 is verified with the plane's keys. When the plane goes away, watch resumes where
 it was. On standard error it says when it is connected, and after which event. RULES is
 how many rules of the policy the node has. A policy that the node has no more is
-"dropped"; what was shown already, and is sent once more, is "again". SIGINT ends it.
+"dropped"; what was shown already, or was so when the watch began or in its --state,
+and is sent once more, is "again". SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
-a state that must be pulled, come from --server. With --nats and --trust, and no
+a state that must be pulled, come from --server. There new labels of the node send all
+that it has, under new ids: what stays as it was comes as "again". With --nats and --trust, and no
 --server, NATS is enough: where a state would be pulled, everything that the node
 has is asked for instead.
 
 With -o json, each event is one line:
   {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
 where seq is the event id, as a string of decimal digits, and "again":true is of what
-was shown already.
+is sent once more.
 
 While the events that come over SSE cannot be read, the state is pulled every 30 s
 instead, and shown when the rules changed.
@@ -220,7 +222,7 @@ func (a nodeCommands) tellEvent(e node.Event, shown shownRows, names func(id uui
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
 		w.PolicyID, w.RevisionID, w.Fingerprint, w.Rules = &p.PolicyID, &p.RevisionID, &fp, p.Rules
-		w.Again = shown.again(p)
+		w.Again = shown.again(p) || e.Again
 	}
 	switch a.format {
 	case formatJSON:
