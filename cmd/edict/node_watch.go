@@ -79,7 +79,8 @@ is sent once more.
 While the events that come over SSE cannot be read, the state is pulled every 30 s
 instead, and shown when the rules changed.
 
-With --report, what was shown is reported as applied, as an agent would.`,
+With --report, all that the node has now is reported as applied, as an agent would,
+though it is not shown, and then each event.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Trouble = a.tellTrouble
@@ -111,7 +112,7 @@ With --report, what was shown is reported as applied, as an agent would.`,
 	a.natsContextFlag(cmd, false)
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
-	cmd.Flags().BoolVar(&report, "report", false, "report what the node is sent as applied")
+	cmd.Flags().BoolVar(&report, "report", false, "report all that the node has now, and then each event, as applied")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
@@ -161,7 +162,12 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 			_ = a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT") // the next line says if nobody reads
 		}
 	})
-	opt.Connected = func() { tell(f.Cursor()); header(); applied() }
+	reporting := sync.OnceFunc(func() {
+		if report {
+			fmt.Fprintf(a.stderr, "%s reporting as applied all that the node has now, %s, and then each event\n", stamp(time.Now()), cli.Counted(len(f.Rows()), "policy"))
+		}
+	})
+	opt.Connected = func() { tell(f.Cursor()); reporting(); header(); applied() }
 	f = node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()
