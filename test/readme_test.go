@@ -80,7 +80,7 @@ type block struct {
 	commands []string
 	leftOut  string   // why it is not run; empty: it is
 	afresh   bool     // what runs is stopped before
-	shown    []string // what the page shows of the output of the last command
+	shown    []string // what the page shows of the output of the last command that prints any
 }
 
 var marked = regexp.MustCompile(`^<!-- block: (?:(afresh)|left out: (.*)) -->$`)
@@ -181,8 +181,27 @@ var stays = map[string]string{
 	"bin/edict agent":      "version 1",
 }
 
+// killsLast ends what the command before left running in the background.
+const killsLast = "kill $!"
+
+// showing is the command whose output the page shows.
+func (b block) showing() string {
+	for _, c := range slices.Backward(b.commands) {
+		if c != killsLast {
+			return c
+		}
+	}
+	return ""
+}
+
 func (n *newcomer) does(b block, command string) {
 	n.t.Helper()
+	if command == killsLast {
+		last := len(n.running) - 1
+		n.ends(n.running[last], syscall.SIGTERM)
+		n.running = n.running[:last]
+		return
+	}
 	if command == "make build" {
 		return // done
 	}
@@ -197,7 +216,7 @@ func (n *newcomer) does(b block, command string) {
 	cmd := n.shell(ctx, n.here(command))
 	out, _ := cmd.CombinedOutput() // its exit code says how it went
 	require.Zero(n.t, cmd.ProcessState.ExitCode(), "README.md:%d: %s\n%s", b.line, command, out)
-	if b.shown != nil && command == b.commands[len(b.commands)-1] {
+	if b.shown != nil && command == b.showing() {
 		for _, line := range b.shown {
 			require.True(n.t, shapeOf(line).in(string(out)), "README.md:%d shows %q of %s, which prints\n%s", b.line, line, command, out)
 		}
@@ -261,15 +280,20 @@ func (n *newcomer) starts(b block, command, up string) {
 // stop ends what runs, as ^C does, the last first.
 func (n *newcomer) stop() {
 	for _, t := range slices.Backward(n.running) {
-		_ = t.cmd.Process.Signal(syscall.SIGINT) // one that has ended already fails below
-		err := t.cmd.Wait()
-		code := t.cmd.ProcessState.ExitCode()
-		if code != 0 && code != 130 {
-			n.t.Errorf("%s: %v\n%s", t.cmd, err, t.text())
-		}
+		n.ends(t, syscall.SIGINT)
 	}
 	n.running = nil
 	n.env = slices.DeleteFunc(n.env, func(v string) bool { return strings.HasPrefix(v, "EDICT_SERVER=") }) // of the plane that is gone
+}
+
+// ends ends one that runs.
+func (n *newcomer) ends(t *terminal, by os.Signal) {
+	_ = t.cmd.Process.Signal(by) // one that has ended already fails below
+	err := t.cmd.Wait()
+	code := t.cmd.ProcessState.ExitCode()
+	if code != 0 && code != 130 {
+		n.t.Errorf("%s: %v\n%s", t.cmd, err, t.text())
+	}
 }
 
 // terminal is where a command prints that runs on.
