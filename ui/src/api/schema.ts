@@ -624,6 +624,18 @@ export interface components {
             /** Format: uint64 */
             ingress: number;
         };
+        ByState: {
+            /** Format: int64 */
+            nodes: number;
+            /** Format: int64 */
+            applied: number;
+            /** Format: int64 */
+            lagging: number;
+            /** Format: int64 */
+            refused: number;
+            /** Format: int64 */
+            silent: number;
+        };
         Change: {
             op: string;
             path: string;
@@ -668,6 +680,7 @@ export interface components {
             /** Format: int64 */
             reported: number;
             lagging: components["schemas"]["Lagging"][];
+            by_state?: components["schemas"]["ByState"];
             not_applied: components["schemas"]["NotApplied"];
         };
         Deciding: {
