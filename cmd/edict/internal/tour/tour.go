@@ -19,6 +19,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/demodata"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -69,7 +70,8 @@ func Run(ctx context.Context, opt Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	t := &tour{opt: opt, dir: dir, began: time.Now()}
-	fmt.Fprintf(opt.Out, "A tour of edict: %s machines of a made up company, on temporary data.\n\n", thousands(opt.Nodes))
+	opt.say("", fmt.Sprintf("A tour of edict: %s machines of a made up company, on temporary data.", thousands(opt.Nodes)))
+	fmt.Fprintln(opt.Out)
 	if err := t.start(ctx); err != nil {
 		return err
 	}
@@ -124,12 +126,26 @@ func (o Options) stay(ctx context.Context, c *client.Client, commands ...string)
 // tell narrates one step.
 func (t *tour) tell(format string, args ...any) {
 	t.step++
-	fmt.Fprintf(t.opt.Out, "%2d. %s\n", t.step, fmt.Sprintf(format, args...))
+	t.opt.say(fmt.Sprintf("%2d. ", t.step), fmt.Sprintf(format, args...))
 }
 
 // more adds a line to a step.
 func (t *tour) more(format string, args ...any) {
-	fmt.Fprintf(t.opt.Out, "    %s\n", fmt.Sprintf(format, args...))
+	t.opt.say("    ", fmt.Sprintf(format, args...))
+}
+
+// command adds a command of edict to a step. What a terminal breaks can be copied as it stands.
+func (t *tour) command(line string) {
+	const before = "    "
+	if width := cli.Width(t.opt.Out); width > 0 {
+		line = strings.ReplaceAll(cli.BetweenWords(line, width-len(before+before+`\`)), "\n", ` \`+"\n"+before+before)
+	}
+	fmt.Fprintln(t.opt.Out, before+line)
+}
+
+// say writes a line behind what stands before it; to a terminal, broken between words.
+func (o Options) say(before, text string) {
+	fmt.Fprintln(o.Out, cli.Hung(o.Out, before, text))
 }
 
 // errDiffers: the plane did not do what the tour claims that it does.

@@ -45,7 +45,8 @@ func Waves(ctx context.Context, opt Options) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	w := &waves{tour: &tour{opt: opt, dir: dir, began: time.Now()}, changed: make(chan struct{})}
 	w.serve = newServe(opt.Binary, dir)
-	fmt.Fprintf(opt.Out, "A policy goes to six machines in waves: two canaries, two of the region eu, and the rest.\n\n")
+	opt.say("", "A policy goes to six machines in waves: two canaries, two of the region eu, and the rest.")
+	fmt.Fprintln(opt.Out)
 	if _, err := w.serve.start(ctx); err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (w *waves) fail(ctx context.Context) error {
 		return err
 	}
 	w.tell("A revision that opens every port was staged and promoted, with --on-refusal abort:")
-	w.more("edict policy promote shop --wave %s --then all --on-refusal abort", strings.Join(waveLabels, " --wave "))
+	w.command("edict policy promote shop --wave " + strings.Join(waveLabels, " --wave ") + " --then all --on-refusal abort")
 	x, err := w.until(ctx, "aborted")
 	if err != nil {
 		return err
