@@ -224,9 +224,9 @@ func (a *app) logger(cmd *cobra.Command) (*slog.Logger, error) {
 	opt.Level = level
 	switch a.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
+		return slog.New(slog.NewTextHandler(cli.Whole(a.stderr), &opt)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
+		return slog.New(slog.NewJSONHandler(cli.Whole(a.stderr), &opt)), nil
 	}
 	return nil, cli.Usage(cmd, "--log-format %q: want text or json", a.logFormat)
 }

@@ -104,9 +104,11 @@ func (a admissionCommands) admissionDecisions(cmd *cobra.Command, f decisionsFla
 		for i, d := range found {
 			rows[i] = decisionRow(d)
 		}
-		columns(w, []string{"time", "outcome", "policy", "judged by", "service", "user", "tenant", "reason", "id"}, rows)
+		columns(w, decisionHeader, rows)
 	})
 }
+
+var decisionHeader = []string{"time", "outcome", "policy", "judged by", "service", "user", "tenant", "reason", "id"}
 
 func decisionRow(d resource.Decision) []string {
 	policy := ""
@@ -140,6 +142,7 @@ func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client
 		return err
 	}
 	defer events.Close()
+	shown := follow(a.stdout, decisionHeader, false, map[string]int{"time": 9, "policy": 12, "judged by": 12})
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -151,10 +154,15 @@ func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client
 		if err := json.Unmarshal([]byte(text), &d); err != nil {
 			return fmt.Errorf("read a decision: %w", err)
 		}
-		if a.format == formatTable {
-			fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(decisionRow(d), "  "), ""))
-		} else {
+		switch {
+		case a.format != formatTable:
 			fmt.Fprintln(a.stdout, text)
+		case shown != nil:
+			if err := shown.row(decisionRow(d)); err != nil {
+				return err
+			}
+		default:
+			fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(decisionRow(d), "  "), ""))
 		}
 	}
 	if ctx.Err() != nil {

@@ -278,7 +278,7 @@ func (a admissionCommands) tellRedecision(f redecision) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%d decisions evaluated again, %d would be other ones", f.judged, len(f.changed))
+	summary := fmt.Sprintf("%d decisions evaluated again, %d would be other ones", f.judged, len(f.changed))
 	for _, left := range []struct {
 		n   int
 		why string
@@ -288,10 +288,10 @@ func (a admissionCommands) tellRedecision(f redecision) error {
 		{f.unread, "not read: no decisions of this edict"},
 	} {
 		if left.n > 0 {
-			fmt.Fprintf(a.stderr, "; %d %s", left.n, left.why)
+			summary += fmt.Sprintf("; %d %s", left.n, left.why)
 		}
 	}
-	fmt.Fprintln(a.stderr)
+	fmt.Fprintln(a.stderr, summary)
 	if len(f.changed) > 0 {
 		return cli.Exit(cli.Differs)
 	}

@@ -286,7 +286,8 @@ func (f agentFlags) command(a *console, dir string) func(context.Context, uint64
 		c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onChange)
 		c.Dir = dir
 		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
-		c.Stdout, c.Stderr = a.stderr, a.stderr // stdout carries data, and the agent has none
+		out := cli.Whole(a.stderr)
+		c.Stdout, c.Stderr = out, out // stdout carries data, and the agent has none
 		c.WaitDelay = 5 * time.Second
 		killed := inGroup(c)
 		err := c.Run()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,8 +125,9 @@ func momentOf(cmd *cobra.Command, flag, text string, now time.Time) (string, err
 func (a eventCommands) followEvents(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values) error {
 	var pause backoff.Backoff
 	var last uint64
+	shown := a.followed()
 	for {
-		broken, err := a.followOnce(ctx, c, project, filter, &last)
+		broken, err := a.followOnce(ctx, c, project, filter, &last, shown)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -140,7 +142,7 @@ func (a eventCommands) followEvents(ctx context.Context, c *client.Client, proje
 }
 
 // followOnce follows one stream to its end. broken says that what ended it may heal.
-func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64) (broken bool, err error) {
+func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64, shown *followed) (broken bool, err error) {
 	for frame, err := range c.Events(ctx, project, filter, *last) {
 		if err != nil {
 			var refused *client.Problem
@@ -151,23 +153,38 @@ func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project
 			fmt.Fprintf(a.stderr, "following what comes after event %d\n", frame.Seq)
 			continue
 		}
-		if err := a.printEvent(*frame.Event); err != nil {
+		if err := a.printEvent(*frame.Event, shown); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (a eventCommands) printEvent(e resource.LogEvent) error {
-	if a.format != formatTable && a.format != formatWide {
+// followed is the table of events that a terminal shows as they come.
+func (a eventCommands) followed() *followed {
+	var header []string
+	for _, c := range eventListing.columns {
+		if !c.wide || a.format == formatWide {
+			header = append(header, c.header)
+		}
+	}
+	return follow(a.stdout, header, a.format == formatWide, map[string]int{"seq": 4, "time": 9, "type": 23, "about": 10, "by": 9})
+}
+
+func (a eventCommands) printEvent(e resource.LogEvent, shown *followed) error {
+	if !a.forPeople() {
 		return printList(&a.console, eventListing, []resource.LogEvent{e})
 	}
 	var cells []string
 	for _, c := range eventListing.columns {
-		if cell := c.cell(e); cell != "" && (!c.wide || a.format == formatWide) {
-			cells = append(cells, cell)
+		if !c.wide || a.format == formatWide {
+			cells = append(cells, c.cell(e))
 		}
 	}
+	if shown != nil {
+		return shown.row(cells)
+	}
+	cells = slices.DeleteFunc(cells, func(c string) bool { return c == "" })
 	_, err := fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(cells, "  "), ""))
 	return err
 }

@@ -69,7 +69,7 @@ type fileFault struct {
 }
 
 func (a *console) tellFailure(f failure) {
-	out := json.NewEncoder(a.stderr)
+	out := json.NewEncoder(cli.Whole(a.stderr))
 	out.SetEscapeHTML(false)
 	_ = out.Encode(map[string]failure{"error": f}) // there is nobody else to say so to
 }

@@ -161,7 +161,7 @@ func (p planned) write(w io.Writer, examples int) {
 		fmt.Fprintf(w, "\npolicy/%s\n", p.Slug)
 	}
 	for _, l := range lines {
-		fmt.Fprintln(w, " ", l)
+		fmt.Fprintln(w, cli.Indented(w, "  ", l))
 	}
 }
 

@@ -305,9 +305,9 @@ func (a *console) logger(cmd *cobra.Command, format, leastLevel string) (*slog.L
 	opt.ReplaceAttr = plainError
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.stderr, &opt)), nil
+		return slog.New(slog.NewTextHandler(cli.Whole(a.stderr), &opt)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, &opt)), nil
+		return slog.New(slog.NewJSONHandler(cli.Whole(a.stderr), &opt)), nil
 	}
 	return nil, cli.Usage(cmd, "--log-format %q: want text or json", format)
 }

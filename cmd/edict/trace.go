@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/cmd/edict/internal/tracing"
+	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/plane"
 )
 
@@ -63,8 +64,8 @@ func (a *app) traceCommands(root *cobra.Command) (end func(code int)) {
 			service = "edict-agent"
 		}
 		t, err := tracing.FromEnvironment(cmd.Context(), tracing.Options{
-			Service: service, Instance: hostAndProcess(), Version: version(), Console: a.stderr,
-			Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Service: service, Instance: hostAndProcess(), Version: version(), Console: cli.Whole(a.stderr),
+			Log: slog.New(slog.NewTextHandler(cli.Whole(a.stderr), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		})
 		if err != nil {
 			fmt.Fprintf(a.stderr, "edict: tracing stays off: %v\n", err)

@@ -24,6 +24,7 @@ func main() {
 
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stderr = cli.Messages(stderr)
 	a := &app{stdout: stdout, stderr: stderr}
 	root := a.rootCommand()
 	root.SetArgs(args)

@@ -55,7 +55,7 @@ func Report(stderr io.Writer, program string, err error, explain func(error) str
 		return interrupted
 	}
 	if err.Error() != "" {
-		fmt.Fprintln(stderr, program+": "+Escaped(explain(err), "\n\t"))
+		fmt.Fprintln(Messages(stderr), program+": "+Escaped(explain(err), "\n\t"))
 	}
 	var own *Error
 	if errors.As(err, &own) {

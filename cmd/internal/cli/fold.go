@@ -79,12 +79,20 @@ func (f folding) line(line string) string {
 // Hung is a line of a label and a text; for a terminal it is broken between words, and what goes
 // on is indented to where the text began.
 func Hung(w io.Writer, label, said string) string {
+	return hung(w, label, strings.Repeat(" ", len(label)), said)
+}
+
+// Indented is a line of a list: an indented text, and what a terminal has no room for further in.
+func Indented(w io.Writer, indent, said string) string {
+	return hung(w, indent, indent+"  ", said)
+}
+
+func hung(w io.Writer, before, below, said string) string {
 	width := Width(w)
 	if width <= 0 {
-		return label + said
+		return before + said
 	}
-	room := width - len(label)
-	return label + strings.Join(filled(said, room, room), "\n"+strings.Repeat(" ", len(label)))
+	return before + strings.Join(filled(said, width-len(before), width-len(below)), "\n"+below)
 }
 
 // filled are the lines that a line is broken into, the first of which may be as long as first. What

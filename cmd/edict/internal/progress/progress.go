@@ -12,6 +12,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/progress"
 	"golang.org/x/term"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 // When work is shown, and how often a line says so where there is no terminal.
@@ -35,7 +37,7 @@ type Work struct {
 // Start begins to show work of so many units. Stop must be called.
 func Start(out io.Writer, title, unit string, total int64) *Work {
 	w := &Work{
-		out: out, title: title, unit: unit, began: time.Now(),
+		out: cli.Whole(out), title: title, unit: unit, began: time.Now(),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.total.Store(total)
