@@ -159,7 +159,7 @@ func hidden(c *call, o access.Object) error {
 	case c.route.Needs == access.ReadNode, c.route.Needs == access.ActAsNode:
 		return nodeNotFound(o.Node)
 	}
-	return problem(http.StatusNotFound, CodeProjectNotFound, "there is no project %s here", o.Project)
+	return problem(http.StatusNotFound, CodeProjectNotFound, "there is no project %s that you may see", o.Project)
 }
 
 // accessProblems are the codes that a route's need adds.

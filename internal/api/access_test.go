@@ -324,7 +324,9 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 	read := func() answer { return p.do("GET", policies, "", bearer(text)) }
 	p.want(401, "unauthenticated", read())
 	p.want(200, "", p.do("PUT", "/v1/access/principals/ana", doc, admin))
-	p.want(404, "project_not_found", read())
+	unseen := read()
+	p.want(404, "project_not_found", unseen)
+	require.Equal(t, "there is no project "+project+" that you may see", unseen.problem(t).Detail, "it is not said to be lost")
 	p.want(200, "", p.do("POST", "/v1/access/principals/ana/relations", `{"relation":"project:`+project+`#read"}`, admin))
 	p.want(200, "", read())
 	p.want(403, "forbidden", p.do("POST", policies, draft("web"), bearer(text)))
