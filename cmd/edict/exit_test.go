@@ -52,3 +52,19 @@ func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
 	absent := resource.NewProblem(http.StatusNotFound, api.CodeNodeNotFound, "there is no node web-1 here")
 	require.Contains(t, explain(absent), "; 'edict node list' lists those of --project")
 }
+
+// No cure is another's: whoever registers a node is not told to ask for a relation, nor that a file is wrong
+// where there is none.
+func TestCuresFit(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"token_expired", "token_revoked", "token_consumed"} {
+		list, err := errorCodes([]string{code})
+		require.NoError(t, err)
+		require.Contains(t, list[0].Do, "edict access bootstrap --node NODE")
+	}
+	list, err := errorCodes([]string{"too_many_entries", "too_many_priorities", "version_ahead", "tests_failed", "too_many_rejected", "bad_cursor"})
+	require.NoError(t, err)
+	for _, c := range list {
+		require.NotContains(t, c.Do, "edict explain", c.Code)
+	}
+}
