@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/projector"
 )
@@ -35,6 +38,22 @@ var statusCures = map[int]string{
 	http.StatusMethodNotAllowed:     "ask with a method that Allow lists",
 	http.StatusNotAcceptable:        "ask without Accept, or for application/json",
 	http.StatusUnsupportedMediaType: "send application/json, in UTF-8",
+}
+
+// unsaid are codes whose messages say what is wrong and not what to do, which the command line adds.
+var unsaid = []string{
+	api.CodeNodeNotFound, api.CodeRevisionNotFound, api.CodePeerNotFound, api.CodePrincipalNotFound, api.CodeProjectNotFound, api.CodeDecisionNotFound,
+	api.CodeReleaseNotFound, api.CodeForbidden, api.CodeLogUnavailable, api.CodeProjectionBehind, api.CodeStorageLow, api.CodeBodyTooLarge,
+	api.CodePreconditionFailed, api.CodeCredentialTaken, projector.CodeProjectInUse, projector.CodeNotStaged, projector.CodeNoRollout,
+	projector.CodeNameTaken, projector.CodePriorityTaken, projector.CodeWaveConflict,
+}
+
+// unsaidCure is what to do about an answer of the plane that does not say it itself; "": it does, or nobody knows.
+func unsaidCure(p *resource.Problem) string {
+	if !slices.Contains(unsaid, p.Code) || strings.Contains(p.Detail, "edict ") {
+		return ""
+	}
+	return helpFor(api.ErrorCode{Code: p.Code, Status: p.Status}).Do
 }
 
 // errorCures are what to do about codes.

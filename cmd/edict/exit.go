@@ -89,11 +89,13 @@ func explain(err error) string {
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return fmt.Sprintf("%v; give its certificate's authority with --ca FILE", err)
 	}
-	if errors.As(err, &p) && p.Code == api.CodeNodeNotFound && !errors.As(err, new(*absentThenError)) {
-		return fmt.Sprintf("%v; 'edict node list' lists those of --project", err)
-	}
 	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
 		return fmt.Sprintf("%v; --admin-server names an address of operators' routes", err)
+	}
+	if errors.As(err, &p) && !errors.As(err, new(*absentThenError)) {
+		if cure := unsaidCure(p); cure != "" {
+			return fmt.Sprintf("%v; %s", err, cure)
+		}
 	}
 	return strings.TrimSpace(err.Error())
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/test/greeter"
 )
 
@@ -50,7 +52,23 @@ func TestAnAddressThatIsNoPlanesIsNamed(t *testing.T) {
 	refusal := resource.NewProblem(http.StatusUnauthorized, "unauthenticated", "this needs credentials")
 	require.Contains(t, explain(refusal), "(--token-file, --cert and --key, or a context)")
 	absent := resource.NewProblem(http.StatusNotFound, api.CodeNodeNotFound, "there is no node web-1 here")
-	require.Contains(t, explain(absent), "; 'edict node list' lists those of --project")
+	require.Contains(t, explain(absent), "; edict node list shows the nodes of --project; edict node apply registers one")
+}
+
+// Where the plane says what is wrong and not what to do, the command line adds it.
+func TestWhatToDoIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	answered := func(code, detail string) string {
+		return explain(fmt.Errorf("web: %w", resource.NewProblem(http.StatusServiceUnavailable, code, "%s", detail)))
+	}
+	require.Equal(t, "web: the log is away (log_unavailable); type it again; edict doctor says what is wrong", answered(api.CodeLogUnavailable, "the log is away"))
+	require.Contains(t, answered(api.CodeProjectNotFound, "there is none"), "(project_not_found); edict access self shows your relations; ")
+	said := "the log is away: edict doctor says why"
+	require.Equal(t, "web: "+said+" (log_unavailable)", answered(api.CodeLogUnavailable, said))
+	require.Equal(t, "web: slug web is taken: choose another (policy_slug_taken)", answered(projector.CodePolicySlugTaken, "slug web is taken: choose another"))
+	for _, code := range unsaid {
+		require.NotEmpty(t, unsaidCure(&resource.Problem{Code: code, Status: http.StatusServiceUnavailable}), code)
+	}
 }
 
 // No cure is another's: whoever registers a node is not told to ask for a relation, nor that a file is wrong

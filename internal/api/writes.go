@@ -209,8 +209,8 @@ func unpublished(err error) *resource.Problem {
 		return problem(http.StatusInsufficientStorage, CodeStorageLow, "the log takes no more events: %v", err)
 	}
 	return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
-		"the log did not acknowledge the write, which may be stored or not (%v); "+
-			"a retry with the same Idempotency-Key is the same write", err)
+		"the plane's log does not answer just now, so this write may be stored or not; "+
+			"a retry with the same Idempotency-Key is the same write (%v)", err)
 }
 
 // unsent is of a write whose turn did not come in time.

@@ -334,7 +334,9 @@ func (c *Conn) streamInfo(ctx context.Context, name string) (*jetstream.StreamIn
 		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, err)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("stream %s: %w", name, ErrNotFound)
-	case asked.Err() != nil && ctx.Err() == nil, errors.Is(err, nats.ErrReconnectBufExceeded): // not connected
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return nil, fmt.Errorf("ask for stream %s: %w: not connected", name, ErrNoAnswer)
+	case asked.Err() != nil && ctx.Err() == nil:
 		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, err)
 	}
 	return nil, fmt.Errorf("ask for stream %s: %w", name, err)

@@ -64,11 +64,18 @@ func infoOf(ctx context.Context, js jetstream.JetStream, name string) (*jetstrea
 		if followed(info) {
 			return info, nil
 		}
-		doubt = fmt.Errorf("%w (leader %q)", errNotFollowed, info.Cluster.Leader)
+		doubt = fmt.Errorf("%w (%s)", errNotFollowed, leaderText(info.Cluster.Leader))
 		if backoff.Sleep(ctx, leaderAgain) != nil {
 			return nil, doubt
 		}
 	}
+}
+
+func leaderText(name string) string {
+	if name == "" {
+		return "it has no leader now"
+	}
+	return "leader " + name
 }
 
 // Reached is the log's head, or what it was when it had reached a sequence. A head

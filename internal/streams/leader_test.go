@@ -67,6 +67,8 @@ func TestWhoAsksInVainHearsWhatTheLastAnswerLacked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := infoOf(within(t), &doubted{}, LogStream)
 		require.ErrorIs(t, err, errNotFollowed)
+		require.ErrorContains(t, err, "(leader edict-1)")
+		require.Equal(t, "it has no leader now", leaderText(""))
 	})
 }
 
