@@ -193,14 +193,11 @@ that 'edict policy import' can bring them to another plane. -o wide shows ids, t
 	return cmd
 }
 
-// maxName is how much of a policy's name a table shows that is not wide.
-const maxName = 40
-
 var policyListing = listing[resource.Policy]{
 	kind: "policy", name: func(p resource.Policy) string { return p.Slug },
 	columns: []column[resource.Policy]{
 		{"slug", func(p resource.Policy) string { return p.Slug }, false},
-		{"name", func(p resource.Policy) string { return shortened(p.DisplayName, maxName) }, false},
+		{"name", func(p resource.Policy) string { return p.DisplayName }, false},
 		{"tier", func(p resource.Policy) string { tier, _ := levelCells(p.Order); return tier }, false},
 		{"priority", func(p resource.Policy) string { _, priority := levelCells(p.Order); return priority }, false},
 		{"mode", func(p resource.Policy) string { return cmp.Or(p.Mode, string(policy.Enforce)) }, false},
@@ -209,16 +206,6 @@ var policyListing = listing[resource.Policy]{
 		{"id", func(p resource.Policy) string { return p.ID.String() }, true},
 	},
 	below: writeRollouts,
-}
-
-// shortened is a text of at most so many runes, the last of which says that there
-// is more.
-func shortened(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	return string(runes[:most-1]) + "…"
 }
 
 // writeRollouts lists the policies that nodes have different revisions of, or that
