@@ -8,9 +8,9 @@ FUZZTIME ?= 10s
 
 .PHONY: help build demo bench check test long rooms short stories worlds struck test-faults cluster-demo test-s3 test-kubernetes test-standards test-console release-check ui vet lint fmt fuzz clean
 
-# What stands behind ## on a target's line is its help.
+# What stands behind ## on a target's line is its help: at most 55 characters, so that a terminal of 80 columns has room.
 help: ## this list
-	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 # Reproducible binaries: no path of the machine that built them, and what one clone built another finds in the cache.
 export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
@@ -24,12 +24,12 @@ build: ## the binaries, in bin/
 
 # The tour: an embedded plane on temporary data, 10,000 nodes, a kill -9, a replay.
 # KEEP=1 leaves the plane serving until it is interrupted, and ends with the link of its console.
-demo: build ## the main job, narrated: under a minute, exit 0; KEEP=1 leaves the plane serving
+demo: build ## the main job, narrated; KEEP=1 leaves the plane serving
 	bin/edict demo $(if $(KEEP),--keep)
 
 # The table of speed and size, each figure beside its floor, on a quiet machine: one of its measures, loud, takes six minutes alone. BENCH takes its
-# flags: make bench BENCH="-only fold -json bench.json".
-bench: ## speed and size, each figure beside its floor, on a quiet machine; BENCH=-quick is a tenth of the work
+# flags: make bench BENCH="-only fold -json bench.json"; -quick is a tenth of the work.
+bench: ## speed and size, each beside its floor; BENCH=-quick
 	$(GO) run ./test/bench $(BENCH)
 
 # What make test runs of a build with fault points and mutants in it: package test builds its binary alike, so that
@@ -62,7 +62,7 @@ export RAPID_CHECKS ?= 30
 BASE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
 CHANGED = $(shell { git diff --name-only --diff-filter=d $(BASE) -- '*.go'; git ls-files -o --exclude-standard -- '*.go'; } | xargs -r -n1 dirname | sort -u | grep -vE '^test$$|testdata' | sed 's,^,./,')
 
-check: build vet lint ## the fast loop: build, vet, lint, tests of changed packages
+check: build vet lint ## the fast loop: build, vet, lint, changed packages
 	@if [ -n "$(CHANGED)" ]; then $(GO) test -vet=off $(CHANGED); else echo "no package differs from $(BASE)"; fi
 
 # What enforce is tried with, in namespaces of its own. Nothing is installed: .ci/run does that where it may.
@@ -87,7 +87,7 @@ export GORACE ?= atexit_sleep_ms=50
 DRIVEN := $(CURDIR)/bin/driven/edict
 
 # The parts share the machine: one waits for timers and disks while another computes. vet has seen every file before.
-test: vet ## what a change must pass: lint, and tests, the packages under the race detector; it prints what it leaves out
+test: vet ## what a change must pass; prints what it leaves out
 	@mkdir -p $(dir $(DRIVEN))
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
 	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
@@ -121,26 +121,27 @@ struck:
 	$(STRUCK) -vet=off -skip TestAnOrdinaryBinary ./internal/fault $(STRIKES)
 
 # The long campaign, in pieces of some ten minutes. What passed is not run again: test/campaign/run.sh says how one goes on,
-# and docs/faults.md what is injected.
-test-faults: ## the long campaign of faults, hours in pieces of ten minutes; goes on where it ended. SEED=n, PIECES='kills.*' or list
+# and docs/faults.md what is injected. It takes hours: SEED=n is another one, PIECES='kills.*' a part of it, and PIECES=list says
+# which parts there are.
+test-faults: ## the long campaign of faults; goes on where it ended
 	SEED='$(SEED)' PIECES='$(PIECES)' GO='$(GO)' DRIVERS='$(DRIVERS)' WORLDS='$(WORLDS)' test/campaign/run.sh
 
 # Three NATS servers, three workers, NODES nodes and a rolling upgrade: deploy/cluster/run.sh says what is measured.
 NODES ?= 1000000
 
-cluster-demo: ## three NATS servers, three workers, a million nodes (NODES=), a rolling upgrade with nodes following
+cluster-demo: ## three NATS servers and workers, a million nodes
 	NODES=$(NODES) deploy/cluster/run.sh
 
 # Needs node, npm ci in ui, and chromium. SHOTS is a folder for pictures of the views.
 SHOTS ?=
 
-test-console: ## the console in a browser: every view in both themes, a kill -9, hostile text
+test-console: ## the console in a browser, kill -9, hostile text
 	$(GO) test ./test -count 1 -v -run TestTheConsole -timeout 60m -console.long -console.shots "$(abspath $(SHOTS))"
 
 # A store of other authors that speaks S3. Its modules are fetched once.
 S3 := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-test-s3: ## archives in a bucket, on a store that is built into bin/
+test-s3: ## archives in a bucket, on a store built into bin/
 	@[ -x bin/versitygw ] || GOBIN=$(CURDIR)/bin $(GO) install $(S3)
 	$(GO) test ./internal/archive -count 1 -v -run 'Bucket|StoreOfOthers'
 
@@ -154,7 +155,7 @@ bin/kubernetes/kube-apiserver: tools/kubernetes.mod
 bin/kubernetes/etcd: tools/etcd.mod
 	$(GO) build -modfile=tools/etcd.mod -ldflags '-s -w' -o $@ go.etcd.io/etcd/server/v3
 
-test-kubernetes: ## edict-controller on a real API server, 10,000 pods that churn, policies of others as judges
+test-kubernetes: ## edict-controller on a real API server, 10,000 pods
 	@[ "$(KUBEBUILDER_ASSETS)" != "$(CURDIR)/bin/kubernetes" ] || $(MAKE) --no-print-directory bin/kubernetes/etcd bin/kubernetes/kube-apiserver
 	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	$(GO) test ./internal/compiler/kubernetes -count 1 -v -run 'Recipes|Conformance' -judges.all
@@ -162,16 +163,17 @@ test-kubernetes: ## edict-controller on a real API server, 10,000 pods that chur
 	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Tools of other authors, pinned in test/standards. They are fetched once.
-test-standards: ## /openapi.json and docs/asyncapi.yaml judged by spectral, redocly and AsyncAPI's parser; generated clients used
+test-standards: ## the API's documents judged by tools of others
 	cd test/standards && npm ci --no-audit --no-fund --ignore-scripts
 	$(GO) test ./test/standards -count 1 -v -standards
 
-# A release as it would be, in bin/dist, and nothing published: for linux/amd64, with ALL=1 for every system. Both
+# A release as it would be, in bin/dist, and nothing published: archives, deb, rpm, checksums and SBOMs, looked at by
+# dpkg, rpm and sha256sum, and go install; for linux/amd64, with ALL=1 for every system. Both
 # tools are fetched and built once. .goreleaser.yaml says what there is.
 RELEASER := github.com/goreleaser/goreleaser/v2@v2.16.0
 SBOMS    := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
 
-release-check: ## archives, deb, rpm, checksums and SBOMs, looked at by dpkg, rpm and sha256sum, and go install; ALL=1: every system
+release-check: ## a release as it would be; ALL=1: for every system
 	@[ -x bin/goreleaser ] || GOBIN=$(CURDIR)/bin $(GO) install $(RELEASER)
 	@[ -x bin/cyclonedx-gomod ] || GOBIN=$(CURDIR)/bin $(GO) install $(SBOMS)
 	@sed '$(if $(ALL),,/in a release alone/d)' .goreleaser.yaml >bin/goreleaser.yaml

@@ -438,3 +438,19 @@ func TestNoRoomForOddments(t *testing.T) {
 		}
 	}
 }
+
+// TestMakesHelpFitsATerminal holds that a target with its help has room in 80 columns, where help prints it.
+func TestMakesHelpFitsATerminal(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	require.NoError(t, err)
+	const column, most = 24, 80 // expand's stop of the target help
+	require.Contains(t, string(text), "expand -t "+strconv.Itoa(column))
+	for line := range strings.Lines(string(text)) {
+		head, help, ok := strings.Cut(strings.TrimSpace(line), " ## ")
+		target, _, named := strings.Cut(head, ":")
+		if ok && named {
+			require.Less(t, len("  make "+target), column, target)
+			require.LessOrEqual(t, column+len(help), most, target)
+		}
+	}
+}
