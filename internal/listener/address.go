@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -40,11 +41,28 @@ func (a Addresses) all() []Address {
 	return out
 }
 
+// CheckForm refuses what is no host and port: *AddressError.
+func (a Addresses) CheckForm() error {
+	for _, x := range a.all() {
+		_, port, err := net.SplitHostPort(x.HostPort)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return &AddressError{fmt.Sprintf("%s %.80q: want host:port, such as 127.0.0.1:8080, with a port from 0 to 65535", x.Flag, x.HostPort)}
+		}
+	}
+	return nil
+}
+
 // CheckLoopback refuses to serve whoever is not on this machine: *AddressError.
 func (a Addresses) CheckLoopback() error {
+	if err := a.CheckForm(); err != nil {
+		return err
+	}
 	for _, x := range a.all() {
-		if err := checkLoopback(x.HostPort); err != nil {
-			return err
+		if !loopback(x.HostPort) {
+			return &AddressError{(&ExposedError{Addr: x.HostPort}).Error()}
 		}
 	}
 	return nil
@@ -58,10 +76,19 @@ func (a Addresses) CheckFree() error {
 			err = l.Close()
 		}
 		if err != nil {
-			return datadir.InUse(err, x.Flag, x.HostPort)
+			return x.failed(err)
 		}
 	}
 	return nil
+}
+
+// failed is an error of opening an address, with the flag that names it.
+func (x Address) failed(err error) error {
+	err = datadir.InUse(err, x.Flag, x.HostPort)
+	if errors.As(err, new(*datadir.InUseError)) || errors.As(err, new(*ExposedError)) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", x.Flag, x.HostPort, err)
 }
 
 // Listeners are open addresses of the API; nil: it is not served there.
@@ -69,6 +96,9 @@ type Listeners struct{ HTTP, Admin net.Listener }
 
 // Listen opens the addresses of the API; exposed: they may leave this machine.
 func (a Addresses) Listen(exposed bool) (l Listeners, err error) {
+	if err := a.CheckForm(); err != nil {
+		return l, err
+	}
 	open := listen
 	if exposed {
 		open = expose
@@ -82,7 +112,7 @@ func (a Addresses) Listen(exposed bool) (l Listeners, err error) {
 		}
 		if *x.to, err = open(x.HostPort); err != nil {
 			l.Close()
-			return Listeners{}, datadir.InUse(err, x.Flag, x.HostPort)
+			return Listeners{}, x.failed(err)
 		}
 	}
 	return l, nil
@@ -103,16 +133,6 @@ func Addr(l net.Listener) string {
 		return ""
 	}
 	return l.Addr().String()
-}
-
-func checkLoopback(addr string) error {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return &AddressError{fmt.Sprintf("listen address %q: want host:port, such as 127.0.0.1:8080", addr)}
-	}
-	if !loopback(addr) {
-		return &AddressError{(&ExposedError{Addr: addr}).Error()}
-	}
-	return nil
 }
 
 func loopback(addr string) bool {

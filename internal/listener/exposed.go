@@ -19,14 +19,7 @@ func (e *ExposedError) Error() string {
 // expose opens any address: of a plane that knows who may do what, or was configured
 // to listen without.
 func expose(addr string) (net.Listener, error) {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:8080: %w", addr, err)
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen for HTTP: %w", err)
-	}
-	return l, nil
+	return net.Listen("tcp", addr)
 }
 
 // listen opens a loopback address, port 0 taking a free one. Any other address

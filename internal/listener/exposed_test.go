@@ -13,7 +13,7 @@ func TestThePlaneListensOnLoopbackAlone(t *testing.T) {
 		require.ErrorAs(t, err, &exposed, addr)
 		require.Contains(t, err.Error(), addr)
 	}
-	_, err := listen("nonsense")
+	_, err := Addresses{HTTP: "nonsense"}.Listen(false)
 	require.ErrorContains(t, err, "want host:port")
 	for _, addr := range []string{"127.0.0.1:0", "localhost:0", "127.8.8.8:0"} {
 		l, err := listen(addr)

@@ -52,6 +52,24 @@ func TestAnAddressInUseIsNamedWithItsFlag(t *testing.T) {
 	require.ErrorContains(t, used, "--admin")
 }
 
+// What is no address, or none of this machine, begins with the flag that gave it.
+func TestAWrongAddressIsNamedWithItsFlag(t *testing.T) {
+	for _, addr := range []string{"8085", "localhost:abc", "localhost:70000", "localhost:-1"} {
+		for flag, a := range map[string]Addresses{"--http": {HTTP: addr}, "--admin": {Admin: addr}, "--nats-listen": {NATS: addr}} {
+			for _, err := range []error{a.CheckForm(), a.CheckLoopback()} {
+				var wrong *AddressError
+				require.ErrorAs(t, err, &wrong)
+				require.Equal(t, flag+` "`+addr+`": want host:port, such as 127.0.0.1:8080, with a port from 0 to 65535`, wrong.Error())
+			}
+		}
+	}
+	require.NoError(t, Addresses{HTTP: "localhost:http", Admin: ":0"}.CheckForm())
+	elsewhere := Addresses{HTTP: "192.0.2.1:0"}
+	require.ErrorContains(t, elsewhere.CheckFree(), "--http 192.0.2.1:0: listen tcp 192.0.2.1:0: ")
+	_, err := elsewhere.Listen(true)
+	require.ErrorContains(t, err, "--http 192.0.2.1:0: listen tcp 192.0.2.1:0: ")
+}
+
 func TestAFailedListenLeavesNothingOpen(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

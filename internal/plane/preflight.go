@@ -14,10 +14,12 @@ import (
 // ports: who starts a second plane on one directory should hear that.
 func preflight(ctx context.Context, opt Options, onClose func(func())) (auth *listener.Auth, found *datadir.Found, err error) {
 	addresses := opt.addresses()
-	if !opt.Access.Exposable() {
-		if err := addresses.CheckLoopback(); err != nil {
-			return nil, nil, err
-		}
+	check := addresses.CheckLoopback
+	if opt.Access.Exposable() {
+		check = addresses.CheckForm
+	}
+	if err := check(); err != nil {
+		return nil, nil, err
 	}
 	if auth, err = listener.Load(ctx, opt.Access, opt.Log); err != nil {
 		return nil, nil, err
