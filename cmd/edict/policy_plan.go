@@ -35,9 +35,10 @@ func (a policyCommands) policyPlanCommand() *cobra.Command {
 		Short: "Show what applying files would do to nodes and flows",
 		Long: `Show what 'policy apply' would do: which policies it would create and revise, how
 many nodes and rules would change, and which flows would be allowed or denied that
-are not now, with examples. Each policy is compared with what is there now, one after
-the other: what they would do together is not shown. Nothing is written. Exit code 1
-when a policy would be created or revised.`,
+are not now, with examples. Flows are counted by kind: all flows that the old and the new
+rules answer alike are one, as those to each port of a range. Each policy is compared with
+what is there now, one after the other: what they would do together is not shown. Nothing
+is written. Exit code 1 when a policy would be created or revised.`,
 		Example: `  edict policy plan -f policies/
   edict policy plan -f web.yaml -o json`,
 		Args: cli.Args(0, 0),
@@ -143,9 +144,14 @@ func (p planned) write(w io.Writer, examples int) {
 		return
 	}
 	var lines []string
+	about := "policy/" + p.Slug
 	if f := p.DryRun.Flows; f != nil {
-		for _, x := range f.Examples[:min(examples, len(f.Examples))] {
+		shown := min(examples, len(f.Examples))
+		for _, x := range f.Examples[:shown] {
 			lines = append(lines, exampleText(p.Slug, x))
+		}
+		if all := f.Denied + f.Allowed + f.Altered; shown > 0 && uint64(shown) < all {
+			about += fmt.Sprintf(": %d of %d kinds of flows that would change", shown, all)
 		}
 		if f.Skipped.Count > 0 || f.Skipped.AtLeast {
 			lines = append(lines, fmt.Sprintf("not compared: %s nodes, whose tables are refused or take too much work", nodeCount(f.Skipped)))
@@ -158,7 +164,7 @@ func (p planned) write(w io.Writer, examples int) {
 		lines = append(lines, "warning: "+warningText(x))
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(w, "\npolicy/%s\n", p.Slug)
+		fmt.Fprintf(w, "\n%s\n", about)
 	}
 	for _, l := range lines {
 		fmt.Fprintln(w, cli.Indented(w, "  ", l))
