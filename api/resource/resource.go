@@ -172,7 +172,7 @@ type Modified struct {
 type DryRun struct {
 	MatchedNodeIDs     []string  `json:"matched_node_ids" doc:"The nodes it would match, by id."`
 	RuleDiff           Diff      `json:"rule_diff" doc:"What it would change in the rules of the head."`
-	PeerPairsAffected  uint64    `json:"peer_pairs_affected" doc:"How many pairs of a source and a destination node would get other rules."`
+	PeerPairsAffected  uint64    `json:"peer_pairs_affected" doc:"How many pairs of a node that the source side selects and another that the destination side selects would get other rules. It is no number of flows: those are in flows."`
 	UnreachableNodeIDs []string  `json:"unreachable_node_ids" doc:"Matched nodes without an address, by id."`
 	Warnings           []Warning `json:"warnings" doc:"What may be published and is likely not meant; docs/lint.md lists the codes."`
 	// Flows is what would become of flows; nil where the plane does not say.

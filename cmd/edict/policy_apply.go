@@ -55,7 +55,7 @@ those that the project has beside them are deleted, once all files are applied.`
 	}
 	a.policyClient(cmd)
 	filesFlag(cmd, &files)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, as edict policy dry-run does, and write nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, as edict policy dry-run does, and write nothing; edict policy plan shows which flows")
 	cmd.Flags().StringVar(&prune, "prune", "", "delete the policies whose slugs begin with this `prefix` and that the files do not have")
 	cmd.Flags().BoolVar(&strict, "strict", false, "send nothing if there is a warning")
 	cmd.Flags().BoolVar(&warnings, "warnings", false, fmt.Sprintf("print every warning, if there are more than %d", maxWarnings))

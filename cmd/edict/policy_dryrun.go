@@ -27,8 +27,9 @@ func (a policyCommands) policyDryRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dry-run -f FILE...",
 		Short: "Say what applying files would change, and change nothing",
-		Long: `Show what applying files would change: which nodes the policy would match, and which
-rules would be added and removed. Nothing is written. Exit code 1 when rules would change.`,
+		Long: `Show what applying files would change: which nodes the policy would match, which rules
+would be added and removed, and how many kinds of flows would be denied, allowed or altered;
+'edict policy plan' shows some of these. Nothing is written. Exit code 1 when rules would change.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.policyDryRun(cmd, files) },
 	}
@@ -163,10 +164,13 @@ func policyIDs(ctx context.Context, c *client.Client, project uuid.UUID) (map[st
 
 func writeDryRuns(w io.Writer, all []dryRun) {
 	for _, d := range all {
-		pairs := cli.Counted(d.PeerPairsAffected, "pair") + " of nodes"
-		fmt.Fprintf(w, "policy/%s would match %s (%d without an address); rules: %d added, %d removed, %d modified; %s affected\n",
+		text := fmt.Sprintf("policy/%s would match %s (%d without an address); rules: %d added, %d removed, %d modified",
 			d.Slug, cli.Counted(len(d.MatchedNodeIDs), "node"), len(d.UnreachableNodeIDs),
-			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified), pairs)
+			len(d.RuleDiff.Added), len(d.RuleDiff.Removed), len(d.RuleDiff.Modified))
+		if d.Flows != nil { // what the selector's sides make of pairs says little of them: rules are between addresses, too
+			text += "; " + flowsText(*d.Flows)
+		}
+		fmt.Fprintln(w, text)
 		for _, f := range d.Warnings {
 			fmt.Fprintln(w, "warning: "+warningText(f))
 		}

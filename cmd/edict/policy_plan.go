@@ -203,6 +203,11 @@ func writeSummary(w io.Writer, all []planned) {
 			flows.Denied, flows.Allowed, flows.Altered = flows.Denied+f.Denied, flows.Allowed+f.Allowed, flows.Altered+f.Altered
 		}
 	}
-	fmt.Fprintf(w, "%s: %d to create, %d to configure, %d unchanged; kinds of flows: %d denied, %d allowed, %d altered; %s; nothing was written\n",
-		cli.Counted(len(all), "policy"), count[author.Created], count[author.Configured], count[author.Unchanged], flows.Denied, flows.Allowed, flows.Altered, cli.Counted(warnings, "warning"))
+	fmt.Fprintf(w, "%s: %d to create, %d to configure, %d unchanged; %s; %s; nothing was written\n",
+		cli.Counted(len(all), "policy"), count[author.Created], count[author.Configured], count[author.Unchanged], flowsText(flows), cli.Counted(warnings, "warning"))
+}
+
+// flowsText counts what would become of flows.
+func flowsText(f resource.FlowChanges) string {
+	return fmt.Sprintf("kinds of flows: %d denied, %d allowed, %d altered", f.Denied, f.Allowed, f.Altered)
 }
