@@ -167,6 +167,10 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 		}
 		d, err := author.Read(doc)
 		if err != nil {
+			if other := author.OtherKind(doc); other != "" {
+				m.giveUp(place(doc.File, doc.Line) + ": " + other)
+				return true // and all of the file is
+			}
 			m.refuse(doc, err)
 			continue
 		}

@@ -34,7 +34,7 @@ func (d Draft) Patch() resource.Patch {
 // Drafts checks documents by the rules of the domain. It returns every fault of
 // every document, with its place.
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {
-	first := map[string]document.Document{}
+	first, others := map[string]document.Document{}, map[string]bool{}
 	for _, doc := range docs {
 		if kubernetes.Recognize(doc.JSON) {
 			faults = append(faults, document.Fault{File: doc.File, Line: doc.Line, Message: "this is a Kubernetes object: edict policy import -f " + fileArgument(doc.File)})
@@ -42,7 +42,13 @@ func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) 
 		}
 		d, err := Read(doc)
 		if err != nil {
-			faults = append(faults, broken(doc, err)...)
+			other := OtherKind(doc)
+			if other == "" {
+				faults = append(faults, broken(doc, err)...)
+			} else if !others[doc.File] { // a file of many says so once
+				faults = append(faults, document.Fault{File: doc.File, Line: doc.Line, Message: other})
+				others[doc.File] = true
+			}
 			continue
 		}
 		if before, twice := first[d.Slug]; twice {
