@@ -16,8 +16,10 @@ func TestEventsThatAreFollowedFitTheirTerminal(t *testing.T) {
 	at := time.Date(2026, 11, 17, 12, 0, 0, 0, time.UTC)
 	events := []resource.LogEvent{
 		{AuditEntry: resource.AuditEntry{Seq: 7, Time: at, Type: "node_updated", Subject: "x", Principal: "ana"}, Verdict: "applied"},
-		{AuditEntry: resource.AuditEntry{Seq: 12, Time: at, Type: "policy_revision_created", Policy: "web", Principal: "ana",
-			Rejected: "revision_conflict", Detail: "the head of the policy is another revision than the change expects"}, Verdict: "rejected"},
+		{AuditEntry: resource.AuditEntry{
+			Seq: 12, Time: at, Type: "policy_revision_created", Policy: "web", Principal: "ana",
+			Rejected: "revision_conflict", Detail: "the head of the policy is another revision than the change expects",
+		}, Verdict: "rejected"},
 	}
 	print := func(l *look, format string) string {
 		a := eventCommands{&app{console: console{stdout: l, format: format}}}
