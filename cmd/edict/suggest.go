@@ -21,7 +21,8 @@ var otherWords = map[string][]string{
 // instead is what does what people look for in a group, where that is no one command of it.
 var instead = map[string]map[string]string{
 	"edict": {
-		"apply": "edict policy apply -f FILE, edict node import -f FILE or edict admission apply -f FILE",
+		"whoami": "edict access self",
+		"apply":  "edict policy apply -f FILE, edict node import -f FILE or edict admission apply -f FILE",
 	},
 	"policy": {
 		"wait":     "edict wait policy/NAME",
@@ -32,7 +33,11 @@ var instead = map[string]map[string]string{
 		"check":    "edict policy dry-run -f FILE",
 		"rollback": "edict policy get NAME --at SEQ -o yaml | edict policy apply -f -",
 	},
+	"access": {
+		"whoami": "edict access self",
+	},
 	"node": {
+		"edit":    "edict node label ID KEY=VALUE, or edict node apply ID with all its facts",
 		"wait":    "edict wait node/NAME",
 		"explain": "edict explain node",
 		"events":  "edict events --node NAME",

@@ -186,6 +186,7 @@ func TestBadInputGetsAProblemAndNothingElse(t *testing.T) {
 		{name: "Last-Event-ID of words", method: "GET", path: "/v1/nodes/n1/events", header: []string{"Last-Event-ID: now"}, status: 400, code: "bad_last_event_id"},
 		{name: "a negative Last-Event-ID", method: "GET", path: "/v1/nodes/n1/events", header: []string{"Last-Event-ID: -1"}, status: 400, code: "bad_last_event_id"},
 		{name: "a batch that is JSON", method: "POST", path: nodes + ":batch", body: `{"id":"n2"}`, status: 415, code: "unsupported_media_type"},
+		{name: "no route at all", method: "GET", path: "/", status: 404, code: "route_not_found"},
 		{name: "no such route", method: "GET", path: "/v1/wishes", status: 404, code: "route_not_found"},
 		{name: "a path with two slashes", method: "GET", path: "//v1/status", status: 404, code: "route_not_found"},
 		{name: "a path with dots", method: "GET", path: "/v1/./status", status: 404, code: "route_not_found"},

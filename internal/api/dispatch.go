@@ -81,6 +81,9 @@ func (d *dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if d.elsewhere != nil && d.elsewhere.has(r) {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "this route is not at this address: ask at %s", d.there)
 		}
+		if r.URL.Path == "/" {
+			return problem(http.StatusNotFound, CodeRouteNotFound, "nothing is here: the console is at %s, the API below /v1/, and what describes it at /openapi.json", consolePath)
+		}
 		if probe.status != http.StatusMethodNotAllowed {
 			return problem(http.StatusNotFound, CodeRouteNotFound, "there is no such route")
 		}

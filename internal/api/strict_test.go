@@ -66,6 +66,8 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	require.Greater(t, asked, 100)
 	require.Zero(t, p.log.Len())
 	p.want(404, "route_not_found", p.do("GET", "/nothing?bogus=1", ""))
+	require.Equal(t, "nothing is here: the console is at /ui/, the API below /v1/, and what describes it at /openapi.json",
+		p.do("GET", "/", "").problem(t).Detail, "who asks for the address alone learns what there is")
 	p.want(400, "unknown_parameter", p.do("GET", admissions+"?priority=3", ""))
 	a := p.do("PATCH", alphas+"/a?update_mask=priority", `{}`)
 	a.fault(t, 400, "INVALID_ARGUMENT")
