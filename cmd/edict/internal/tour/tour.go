@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ type tour struct {
 	dir    string
 	began  time.Time
 	step   int
+	held   string // the beginning of a sentence that is not written yet
 	serve  *serve
 	client *client.Client
 	world  *world
@@ -126,22 +128,44 @@ func (o Options) stay(ctx context.Context, c *client.Client, commands ...string)
 // tell narrates one step.
 func (t *tour) tell(format string, args ...any) {
 	t.step++
-	t.opt.say(fmt.Sprintf("%2d. ", t.step), fmt.Sprintf(format, args...))
+	t.line(fmt.Sprintf("%2d. ", t.step), fmt.Sprintf(format, args...))
 }
 
 // more adds a line to a step.
 func (t *tour) more(format string, args ...any) {
-	t.opt.say("    ", fmt.Sprintf(format, args...))
+	t.line("    ", fmt.Sprintf(format, args...))
 }
+
+// line writes a line. On a terminal a sentence that goes on in the next line is written with it, and broken
+// where the terminal ends.
+func (t *tour) line(before, text string) {
+	if t.held != "" {
+		before, t.held = t.held+" ", ""
+	}
+	text = before + text
+	if cli.Width(t.opt.Out) > 0 && strings.HasSuffix(text, ",") {
+		t.held = text
+		return
+	}
+	t.opt.say(text[:indent], text[indent:])
+}
+
+// indent is how far in the lines of a step stand.
+const indent = 4
 
 // command adds a command of edict to a step. What a terminal breaks can be copied as it stands.
 func (t *tour) command(line string) {
 	const before = "    "
 	if width := cli.Width(t.opt.Out); width > 0 {
-		line = strings.ReplaceAll(cli.BetweenWords(line, width-len(before+before+`\`)), "\n", ` \`+"\n"+before+before)
+		line = flagged.ReplaceAllString(line, "$1\u00a0") // a flag stays with its value
+		line = strings.ReplaceAll(cli.BetweenWords(line, width-len(before+before+` \`)), "\n", ` \`+"\n"+before+before)
+		line = strings.ReplaceAll(line, "\u00a0", " ")
 	}
 	fmt.Fprintln(t.opt.Out, before+line)
 }
+
+// flagged finds a flag in front of a value.
+var flagged = regexp.MustCompile(`(--[a-z-]+) `)
 
 // say writes a line behind what stands before it; to a terminal, broken between words.
 func (o Options) say(before, text string) {
