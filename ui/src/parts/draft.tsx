@@ -57,7 +57,7 @@ function Plan({ of }: { of: Schemas["DryRun"] }) {
   const f = of.flows;
   return (
     <div class="plan" aria-live="polite">
-      <p>It would match {count(of.matched_node_ids.length)} nodes and change the rules of {count(of.peer_pairs_affected)} pairs of nodes.
+      <p>It would match {count(of.matched_node_ids.length)} nodes.
         {f && <> Of {count(f.compared)} kinds of flows{f.sampled && " (a sample)"}, <b>{count(f.denied)}</b> would be denied that are allowed, <b>{count(f.allowed)}</b> allowed that are denied, {count(f.altered)} altered.</>}</p>
       <DiffLines of={of.rule_diff} />
       {of.warnings.length > 0 && <ul class="warnings">{of.warnings.map((w, i) => <li key={i}><code>{w.code}</code> {w.detail}</li>)}</ul>}
