@@ -72,7 +72,8 @@ func (a *app) writeBundle(ctx context.Context, to, name string, at time.Time, pa
 		os.Remove(to)
 		return err
 	}
-	text := fmt.Sprintf("%s: %d of %d files", to, len(parts)-missing, len(parts))
+	files := len(parts) + 1 // README.txt, too, which is never missing
+	text := fmt.Sprintf("%s: %d of %d files", to, files-missing, files)
 	if missing > 0 {
 		text += "; README.txt in it says why others are missing"
 	}
