@@ -8,6 +8,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/doctor"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
@@ -94,7 +95,7 @@ func writeStatus(w io.Writer, s resource.Status) {
 		fmt.Fprintf(w, "Nodes:       %s\n", convergenceText(*c))
 	}
 	fmt.Fprintf(w, "Rejected:    %s\n", cli.Counted(s.Rejected, "event"))
-	fmt.Fprintf(w, "Durability:  %s\n", s.Durability)
+	fmt.Fprintf(w, "Durability:  %s\n", doctor.DurabilityText(s.Durability))
 	fmt.Fprintf(w, "Projects:    %s\n", sharesText(s.Shares))
 	if s.Digest != "" {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)

@@ -17,7 +17,7 @@ const (
 	OK      = "ok"
 	Warning = "warning" // it works, and will not for ever
 	Failed  = "failed"
-	Skipped = "skipped" // not looked at; the detail says why
+	Skipped = "skipped" // not judged; the detail says why
 )
 
 // Finding is what became of one check.

@@ -108,11 +108,12 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			fake{status: resource.Status{Workers: []resource.Worker{{Name: "w1"}, {Name: "w2", Lag: 5000}}}},
 			"workers", Warning, "edict worker describe w2 -w",
 		},
-		"a partition of nobody":  {fake{status: resource.Status{Partitions: []resource.Partition{{ID: 1}}}}, "publishing", Failed, "edict worker list"},
-		"a log that fills":       {fake{status: resource.Status{Log: resource.LogStatus{RoomBytes: &room, FullInSeconds: &soon}}}, "disk", Warning, "edict log compact"},
-		"a disk that is trusted": {fake{status: resource.Status{Durability: "relaxed"}}, "durability", Warning, "--durability strict"},
-		"events refused":         {fake{status: resource.Status{Rejected: 2}}, "rejected", OK, "edict status --rejected"},
-		"a project over":         {fake{status: resource.Status{Shares: resource.Shares{Over: 1}}}, "projects", Warning, "edict project list"},
+		"a partition of nobody":   {fake{status: resource.Status{Partitions: []resource.Partition{{ID: 1}}}}, "publishing", Failed, "edict worker list"},
+		"a log that fills":        {fake{status: resource.Status{Log: resource.LogStatus{RoomBytes: &room, FullInSeconds: &soon}}}, "disk", Warning, "edict log compact"},
+		"a disk that is trusted":  {fake{status: resource.Status{Durability: "relaxed"}}, "durability", Warning, "--durability strict"},
+		"a disk that nobody sees": {fake{status: resource.Status{Durability: "unknown"}}, "durability", Skipped, ""},
+		"events refused":          {fake{status: resource.Status{Rejected: 2}}, "rejected", OK, "edict status --rejected"},
+		"a project over":          {fake{status: resource.Status{Shares: resource.Shares{Over: 1}}}, "projects", Warning, "edict project list"},
 		"nodes that refuse": {
 			fake{status: resource.Status{Convergence: &resource.Convergence{Desired: 2, NotApplied: resource.NotApplied{Refused: 1}}}},
 			"nodes", Warning, "--state refused",
@@ -128,6 +129,14 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			require.Contains(t, f.Next, c.next)
 		})
 	}
+}
+
+// What nobody can judge is not called good, and says why.
+func TestWhatIsNotJudgedSaysWhy(t *testing.T) {
+	p := serve(t, &fake{status: resource.Status{Durability: "unknown", Convergence: &resource.Convergence{Desired: 2}}})
+	all := Examine(t.Context(), p)
+	require.Contains(t, of(t, all, "durability").Detail, "sync_interval of NATS servers elsewhere")
+	require.Contains(t, of(t, all, "durability").Detail, "deploy/README.md")
 }
 
 // What the plane does not say to somebody it does not know is one finding, not one a question.

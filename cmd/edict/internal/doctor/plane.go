@@ -166,7 +166,20 @@ func durability(s resource.Status) Finding {
 	if s.Durability == "relaxed" {
 		return Finding{"durability", Warning, "relaxed: a power cut may take writes that were acknowledged", "edict serve --durability strict, on the plane"}
 	}
+	if s.Durability == durabilityUnknown {
+		return Finding{Check: "durability", State: Skipped, Detail: DurabilityText(s.Durability)}
+	}
 	return Finding{Check: "durability", State: OK, Detail: s.Durability}
+}
+
+const durabilityUnknown = "unknown"
+
+// DurabilityText is what a plane says of its durability, and where that is nothing, why.
+func DurabilityText(durability string) string {
+	if durability == durabilityUnknown {
+		return "unknown: a worker cannot see sync_interval of NATS servers elsewhere (deploy/README.md says what to set)"
+	}
+	return durability
 }
 
 func rejected(s resource.Status) Finding {
