@@ -118,6 +118,10 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			fake{status: resource.Status{Convergence: &resource.Convergence{Desired: 2, NotApplied: resource.NotApplied{Refused: 1}}}},
 			"nodes", Warning, "--state refused",
 		},
+		"nodes that never said anything": {
+			fake{status: resource.Status{Convergence: &resource.Convergence{Desired: 2}}},
+			"nodes", Skipped, "--state silent",
+		},
 		"nodes that lag": {
 			fake{status: resource.Status{Convergence: &resource.Convergence{Desired: 2, Reported: 2, Applied: 1}}},
 			"nodes", Warning, "--state lagging,silent",
@@ -135,8 +139,11 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 func TestWhatIsNotJudgedSaysWhy(t *testing.T) {
 	p := serve(t, &fake{status: resource.Status{Durability: "unknown", Convergence: &resource.Convergence{Desired: 2}}})
 	all := Examine(t.Context(), p)
+	require.Contains(t, of(t, all, "nodes").Detail, "no node has reported yet")
 	require.Contains(t, of(t, all, "durability").Detail, "sync_interval of NATS servers elsewhere")
 	require.Contains(t, of(t, all, "durability").Detail, "deploy/README.md")
+	p = serve(t, &fake{status: resource.Status{Convergence: &resource.Convergence{Desired: 2, Applied: 2}}})
+	require.Equal(t, OK, of(t, Examine(t.Context(), p), "nodes").State, "nothing is asked of them")
 }
 
 // What the plane does not say to somebody it does not know is one finding, not one a question.

@@ -213,7 +213,9 @@ func nodes(c *resource.Convergence) Finding {
 	switch {
 	case c.NotApplied.Refused > 0:
 		return Finding{"nodes", Warning, fmt.Sprintf("%s; %d refuse what they were sent", detail, c.NotApplied.Refused), "edict node list --all-projects --state refused"}
-	case c.Reported > 0 && c.Applied < c.Desired:
+	case c.Reported == 0 && c.Applied < c.Desired: // on a plane of nodes that never report that is so for ever
+		return Finding{"nodes", Skipped, detail + ": no node has reported yet, so nothing is judged", "edict node list --all-projects --state silent; edict agent status, on a node"}
+	case c.Applied < c.Desired:
 		return Finding{"nodes", Warning, detail, "edict node list --all-projects --state lagging,silent"}
 	}
 	return Finding{Check: "nodes", State: OK, Detail: detail}
