@@ -14,6 +14,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
+	var typed []doctor.Flag
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong with a plane, or with the way to it", Args: cli.Args(0, 0),
 		Long: `Look for what is wrong with a running plane, or with the way to it from here: its address,
@@ -30,6 +31,7 @@ Exit codes: 0 nothing failed, warnings there may be; 1 something failed.`,
 			if err != nil {
 				return err
 			}
+			patient.Typed = typed
 			all := doctor.Examine(cmd.Context(), patient)
 			if err := a.print(all, func(w io.Writer) { writeFindings(w, all) }); err != nil {
 				return err
@@ -42,7 +44,22 @@ Exit codes: 0 nothing failed, warnings there may be; 1 something failed.`,
 	}
 	a.clientFlags(cmd)
 	a.outputFlag(cmd)
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		typed = typedOf(cmd)
+		return before(cmd, args) // which sets flags from the environment and from the context
+	}
 	return cmd
+}
+
+// typedOf are the flags that say how the plane is reached, as they were typed.
+func typedOf(cmd *cobra.Command) (typed []doctor.Flag) {
+	for _, name := range []string{"context", "server", "admin-server", "token-file", "ca", "cert", "key", "spiffe-socket", "server-id"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			typed = append(typed, doctor.Flag{Name: name, Value: f.Value.String()})
+		}
+	}
+	return typed
 }
 
 // patient is the plane of --server, for a doctor.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/edictdev/edict/api/client"
@@ -34,9 +36,33 @@ type Patient struct {
 	HTTP      *http.Client     // shows the same credentials as Client
 	Server    *url.URL         // where the plane is said to be
 	TokenFile string           // empty: no token is shown
+	Typed     []Flag           // of how the plane is reached, as they were typed: remedies repeat them
 	Version   string           // of this program
 	Systemd   bool             // it runs on this machine
 	Now       func() time.Time // nil: time.Now
+}
+
+// Flag is a flag of the command line, and its value.
+type Flag struct{ Name, Value string }
+
+// asks is a command that asks the plane that this client was pointed at: it repeats the flags
+// that were typed, but those that the command has, or is to have, with other values.
+func (p Patient) asks(command string, but ...string) string {
+	for _, f := range p.Typed {
+		if !slices.Contains(but, f.Name) {
+			command += " --" + f.Name + " " + quoted(f.Value)
+		}
+	}
+	return command
+}
+
+// quoted is a word as a POSIX shell reads it.
+func quoted(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+="
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // patience bounds one question.

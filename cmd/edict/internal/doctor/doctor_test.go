@@ -146,6 +146,27 @@ func TestWhatIsNotJudgedSaysWhy(t *testing.T) {
 	require.Equal(t, OK, of(t, Examine(t.Context(), p), "nodes").State, "nothing is asked of them")
 }
 
+// A remedy asks the plane that was asked, as whoever asked: typed as it stands, it does no other.
+func TestRemediesRepeatTheFlagsThatWereTyped(t *testing.T) {
+	typed := []Flag{{"server", "https://plane:8443"}, {"ca", "it's mine.pem"}}
+	p := serve(t, &fake{status: resource.Status{Workers: []resource.Worker{{Name: "w2", Lag: 5000}}, Rejected: 1}})
+	require.Equal(t, "edict status --rejected", of(t, Examine(t.Context(), p), "rejected").Next)
+	p.Typed = typed
+	all := Examine(t.Context(), p)
+	require.Equal(t, `edict status --rejected --server https://plane:8443 --ca 'it'\''s mine.pem'`, of(t, all, "rejected").Next)
+	require.Contains(t, of(t, all, "workers").Next, "edict worker describe w2 -w --server https://plane:8443 ")
+
+	server := httptest.NewTLSServer(&fake{})
+	server.Config.ErrorLog = nil
+	defer server.Close()
+	p = patient(t, server)
+	p.HTTP, p.Typed = &http.Client{}, typed
+	require.Contains(t, of(t, Examine(t.Context(), p), "tls").Next, "edict doctor --server https://plane:8443 --ca FILE, ", "not the authority that was typed")
+	p = serve(t, &fake{})
+	p.Server.Scheme, p.Typed = "https", typed
+	require.Contains(t, of(t, Examine(t.Context(), p), "tls").Next, "edict doctor --ca 'it'\\''s mine.pem' --server http://127")
+}
+
 // What the plane does not say to somebody it does not know is one finding, not one a question.
 func TestWrongCredentialsAreOneFinding(t *testing.T) {
 	failed := 0

@@ -21,7 +21,7 @@ func (p Patient) caller(ctx context.Context) Finding {
 	self, err := p.Client.Self(ctx)
 	switch {
 	case err != nil:
-		return refused("credentials", err)
+		return p.refused("credentials", err)
 	case self.Kind == "":
 		return Finding{Check: "credentials", State: OK, Detail: "the plane asks nobody who they are"}
 	}
@@ -29,40 +29,42 @@ func (p Patient) caller(ctx context.Context) Finding {
 }
 
 // refused is a check whose question the plane did not answer.
-func refused(check string, err error) Finding {
+func (p Patient) refused(check string, err error) Finding {
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
-		return Finding{check, Failed, err.Error(), "edict probe livez"}
+		return Finding{check, Failed, err.Error(), p.asks("edict probe livez --server "+p.Server.String(), "server", "context", "admin-server")}
 	}
 	switch problem.Status {
 	case http.StatusUnauthorized:
-		return Finding{check, Failed, problem.Detail, "edict doctor --token-file FILE, or --cert and --key"}
+		return Finding{check, Failed, problem.Detail, p.asks("edict doctor", "token-file", "cert", "key") + " --token-file FILE, or --cert and --key"}
 	case http.StatusForbidden:
-		return Finding{check, Skipped, problem.Detail, "edict access can-i read plane"}
+		return Finding{check, Skipped, problem.Detail, p.asks("edict access can-i read plane")}
 	case http.StatusNotFound:
-		return Finding{check, Skipped, problem.Detail, "edict doctor --admin-server URL"}
+		return Finding{check, Skipped, problem.Detail, p.asks("edict doctor", "admin-server") + " --admin-server URL"}
 	}
 	return Finding{check, Failed, problem.Detail, "edict errors " + problem.Code}
 }
 
-// remedies say what to look at for each of a worker's checks, but for those of its log.
-var remedies = map[string]string{
-	"projection": "edict status -w: does applied grow?",
-	"relay":      "edict worker list",
-	"storage":    "df -h, on the plane; edict log compact --keep 90d",
-	"chain":      "edict log verify",
-	"writes":     "edict status; docs/recovery.md",
-}
-
-// remedy is what to look at for a check that failed.
+// remedy is what to look at for a check of a worker that failed.
 func (p Patient) remedy(check string) string {
-	switch {
-	case check != "log" && check != "nats":
-		return remedies[check]
-	case p.systemd():
-		return "edict status; systemctl status nats-server, where the log is"
+	switch check {
+	case "projection":
+		return p.asks("edict status -w") + ": does applied grow?"
+	case "relay":
+		return p.asks("edict worker list")
+	case "storage":
+		return "df -h, on the plane; " + p.asks("edict log compact --keep 90d")
+	case "chain":
+		return p.asks("edict log verify")
+	case "writes":
+		return p.asks("edict status") + "; docs/recovery.md"
+	case "log", "nats":
+		if p.systemd() {
+			return p.asks("edict status") + "; systemctl status nats-server, where the log is"
+		}
+		return p.asks("edict status") + "; df -h, where the log is, and whether its nats-server runs"
 	}
-	return "edict status; df -h, where the log is, and whether its nats-server runs"
+	return ""
 }
 
 // readiness is what the worker that answers says of itself.
@@ -73,7 +75,7 @@ func (p Patient) readiness(ctx context.Context) Finding {
 	}
 	var problem *client.Problem
 	if !errors.As(err, &problem) || len(problem.Checks) == 0 {
-		return refused("readiness", err)
+		return p.refused("readiness", err)
 	}
 	f := Finding{Check: "readiness", State: Failed}
 	var details []string
@@ -96,7 +98,7 @@ var buildInfo = regexp.MustCompile(`^edict_build_info\{.*\bversion="([^"]*)"`)
 func (p Patient) version(ctx context.Context) Finding {
 	page, err := p.Client.Metrics(ctx)
 	if err != nil {
-		return refused("version", err)
+		return p.refused("version", err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(page))
 	for lines.Scan() {
@@ -116,24 +118,24 @@ func (p Patient) version(ctx context.Context) Finding {
 func (p Patient) status(ctx context.Context) []Finding {
 	s, err := p.Client.Status(ctx, false)
 	if err != nil {
-		return []Finding{refused("status", err)}
+		return []Finding{p.refused("status", err)}
 	}
-	return []Finding{workers(s), partitions(s), room(s.Log), durability(s), rejected(s), shares(s.Shares), nodes(s.Convergence)}
+	return []Finding{p.workers(s), p.partitions(s), p.room(s.Log), durability(s), p.rejected(s), p.shares(s.Shares), p.nodes(s.Convergence)}
 }
 
 // behindAtMost is how many events a worker may be behind without a word.
 const behindAtMost = 1000
 
-func workers(s resource.Status) Finding {
+func (p Patient) workers(s resource.Status) Finding {
 	for _, w := range s.Workers {
 		if w.Lag > behindAtMost {
-			return Finding{"workers", Warning, fmt.Sprintf("%s is %s behind", w.Name, cli.Counted(w.Lag, "event")), "edict worker describe " + w.Name + " -w"}
+			return Finding{"workers", Warning, fmt.Sprintf("%s is %s behind", w.Name, cli.Counted(w.Lag, "event")), p.asks("edict worker describe " + w.Name + " -w")}
 		}
 	}
 	return Finding{Check: "workers", State: OK, Detail: fmt.Sprintf("%d, the log folded up to %d of %d", len(s.Workers), s.Applied, s.Head)}
 }
 
-func partitions(s resource.Status) Finding {
+func (p Patient) partitions(s resource.Status) Finding {
 	nobodys := 0
 	for _, part := range s.Partitions {
 		if part.Publisher == "" {
@@ -141,7 +143,7 @@ func partitions(s resource.Status) Finding {
 		}
 	}
 	if nobodys > 0 {
-		return Finding{"publishing", Failed, fmt.Sprintf("nobody publishes to %d of %s", nobodys, cli.Counted(len(s.Partitions), "partition")), "edict worker list; edict serve --roles says who may"}
+		return Finding{"publishing", Failed, fmt.Sprintf("nobody publishes to %d of %s", nobodys, cli.Counted(len(s.Partitions), "partition")), p.asks("edict worker list") + "; edict serve --roles says who may"}
 	}
 	return Finding{Check: "publishing", State: OK, Detail: fmt.Sprintf("each of %s has its worker", cli.Counted(len(s.Partitions), "partition"))}
 }
@@ -149,7 +151,7 @@ func partitions(s resource.Status) Finding {
 // fullSoon is how long before the log has no more room one wants to know.
 const fullSoon = 30 * 24 * time.Hour
 
-func room(l resource.LogStatus) Finding {
+func (p Patient) room(l resource.LogStatus) Finding {
 	const mib = 1 << 20
 	detail := fmt.Sprintf("the log has %d MiB", l.Bytes/mib)
 	if l.RoomBytes != nil {
@@ -157,7 +159,7 @@ func room(l resource.LogStatus) Finding {
 	}
 	if l.FullInSeconds != nil && *l.FullInSeconds < fullSoon.Seconds() {
 		left := time.Duration(*l.FullInSeconds) * time.Second
-		return Finding{"disk", Warning, fmt.Sprintf("%s: full in %.0f days", detail, left.Hours()/24), "edict log compact --keep 90d --archive DIR; edict project list says who writes"}
+		return Finding{"disk", Warning, fmt.Sprintf("%s: full in %.0f days", detail, left.Hours()/24), p.asks("edict log compact --keep 90d --archive DIR") + "; " + p.asks("edict project list") + " says who writes"}
 	}
 	return Finding{Check: "disk", State: OK, Detail: detail}
 }
@@ -182,17 +184,17 @@ func DurabilityText(durability string) string {
 	return durability
 }
 
-func rejected(s resource.Status) Finding {
+func (p Patient) rejected(s resource.Status) Finding {
 	f := Finding{Check: "rejected", State: OK, Detail: "the fold refused " + cli.Counted(s.Rejected, "event")}
 	if s.Rejected > 0 {
-		f.Next = "edict status --rejected"
+		f.Next = p.asks("edict status --rejected")
 	}
 	return f
 }
 
-func shares(s resource.Shares) Finding {
+func (p Patient) shares(s resource.Shares) Finding {
 	if s.Over > 0 {
-		return Finding{"projects", Warning, fmt.Sprintf("%d have had their share of the log; their writes are refused", s.Over), "edict project list"}
+		return Finding{"projects", Warning, fmt.Sprintf("%d have had their share of the log; their writes are refused", s.Over), p.asks("edict project list")}
 	}
 	return Finding{Check: "projects", State: OK, Detail: "none is over its share of the log"}
 }
@@ -202,7 +204,7 @@ func CountByState(b resource.ByState) string {
 	return fmt.Sprintf("%d of %d applied, %d lagging, %d refused, %d silent", b.Applied, b.Nodes, b.Lagging, b.Refused, b.Silent)
 }
 
-func nodes(c *resource.Convergence) Finding {
+func (p Patient) nodes(c *resource.Convergence) Finding {
 	if c == nil {
 		return Finding{Check: "nodes", State: Skipped, Detail: "the worker has not read yet what nodes reported"}
 	}
@@ -212,11 +214,11 @@ func nodes(c *resource.Convergence) Finding {
 	}
 	switch {
 	case c.NotApplied.Refused > 0:
-		return Finding{"nodes", Warning, fmt.Sprintf("%s; %d refuse what they were sent", detail, c.NotApplied.Refused), "edict node list --all-projects --state refused"}
+		return Finding{"nodes", Warning, fmt.Sprintf("%s; %d refuse what they were sent", detail, c.NotApplied.Refused), p.asks("edict node list --all-projects --state refused")}
 	case c.Reported == 0 && c.Applied < c.Desired: // on a plane of nodes that never report that is so for ever
-		return Finding{"nodes", Skipped, detail + ": no node has reported yet, so nothing is judged", "edict node list --all-projects --state silent; edict agent status, on a node"}
+		return Finding{"nodes", Skipped, detail + ": no node has reported yet, so nothing is judged", p.asks("edict node list --all-projects --state silent") + "; edict agent status, on a node"}
 	case c.Applied < c.Desired:
-		return Finding{"nodes", Warning, detail, "edict node list --all-projects --state lagging,silent"}
+		return Finding{"nodes", Warning, detail, p.asks("edict node list --all-projects --state lagging,silent")}
 	}
 	return Finding{Check: "nodes", State: OK, Detail: detail}
 }

@@ -67,15 +67,15 @@ func (p Patient) unanswered(err error) Finding {
 	var name *net.DNSError
 	switch {
 	case errors.As(err, &unknown):
-		return Finding{"tls", Failed, unknown.Error(), "edict doctor --ca FILE, with the authority of the plane's certificate"}
+		return Finding{"tls", Failed, unknown.Error(), p.asks("edict doctor", "ca") + " --ca FILE, with the authority of the plane's certificate"}
 	case errors.As(err, &named):
-		return Finding{"tls", Failed, named.Error(), "edict doctor --server https://NAME, a name that the certificate has"}
+		return Finding{"tls", Failed, named.Error(), p.asks("edict doctor", "server") + " --server https://NAME, a name that the certificate has"}
 	case errors.As(err, &invalid):
 		return Finding{"tls", Failed, invalid.Error(), "openssl x509 -noout -dates -in FILE, on the plane; date, here"}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return Finding{"tls", Failed, "what answers at " + p.Server.Host + " speaks no TLS", "edict doctor --server http://" + p.Server.Host}
+		return Finding{"tls", Failed, "what answers at " + p.Server.Host + " speaks no TLS", p.asks("edict doctor", "server") + " --server http://" + p.Server.Host}
 	case errors.As(err, &alert):
-		return Finding{"tls", Failed, "the plane wants a client certificate, or another one: " + alert.Error(), "edict doctor --cert FILE --key FILE"}
+		return Finding{"tls", Failed, "the plane wants a client certificate, or another one: " + alert.Error(), p.asks("edict doctor", "cert", "key") + " --cert FILE --key FILE"}
 	case errors.As(err, &name):
 		return Finding{"address", Failed, name.Error(), "edict context list; getent hosts " + p.Server.Hostname()}
 	}
@@ -99,7 +99,7 @@ func (p Patient) here() bool {
 func (p Patient) noPlane(res *http.Response) Finding {
 	detail := fmt.Sprintf("%s answers %s, as no plane does", p.Server, res.Status)
 	if res.StatusCode == http.StatusBadRequest && p.Server.Scheme == "http" {
-		return Finding{"address", Failed, detail, "edict doctor --server https://" + p.Server.Host}
+		return Finding{"address", Failed, detail, p.asks("edict doctor", "server") + " --server https://" + p.Server.Host}
 	}
 	return Finding{"address", Failed, detail, "edict context list"}
 }
