@@ -76,7 +76,7 @@ type Rejection struct {
 }
 
 func (e *Rejection) Error() string {
-	return fmt.Sprintf("rejected by policy %q: %s", e.PolicyName, e.Reason)
+	return fmt.Sprintf("rejected by admission policy %q: %s", e.PolicyName, e.Reason)
 }
 
 // Conflict is the specification's "Policy Conflict Error": a policy loosens or
@@ -90,7 +90,7 @@ type Conflict struct {
 }
 
 func (e *Conflict) Error() string {
-	return fmt.Sprintf("policy %q is in conflict: %s", e.PolicyName, join(e.Violations))
+	return fmt.Sprintf("admission policy %q is in conflict: %s", e.PolicyName, join(e.Violations))
 }
 
 // Violation is one broken constraint.
@@ -112,7 +112,7 @@ func (v Violation) String() string { return v.Path + ": " + v.Reason }
 func join(violations []Violation) string {
 	texts := make([]string, len(violations))
 	for i, v := range violations {
-		texts[i] = fmt.Sprintf("%s (constraint of policy %q)", v, v.PolicyName)
+		texts[i] = fmt.Sprintf("%s (constraint of admission policy %q)", v, v.PolicyName)
 	}
 	return strings.Join(texts, "; ")
 }
@@ -139,7 +139,7 @@ func (e *PolicyError) Error() string {
 	if e.Field != "" {
 		what = e.Field + ": " + what
 	}
-	return fmt.Sprintf("policy %q failed%s: %s: %s", e.PolicyName, at, e.Code, what)
+	return fmt.Sprintf("admission policy %q failed%s: %s: %s", e.PolicyName, at, e.Code, what)
 }
 
 // Is makes a policy's timeout an [ErrTimeout].

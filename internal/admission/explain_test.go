@@ -41,9 +41,9 @@ func TestExplainTellsEveryPolicysPart(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		`other unmatched the service type is "vm", not "db"`,
-		`shadow rejected rejected by policy "shadow": one day`,
+		`shadow rejected rejected by admission policy "shadow": one day`,
 		`silent no_opinion `,
-		`rejects rejected rejected by policy "rejects": no`,
+		`rejects rejected rejected by admission policy "rejects": no`,
 		`later not_run the chain had ended`,
 	}, lines)
 }
@@ -89,8 +89,8 @@ func TestAPolicyCarriesItsTests(t *testing.T) {
 	require.Equal(t, []TestResult{
 		{"big", ""},
 		{"small", ""},
-		{"wrong status", `is rejected, not APPROVED: rejected by policy "p": too big`},
-		{"wrong reason", `the refusal does not say "too small": rejected by policy "p": too big`},
+		{"wrong status", `is rejected, not APPROVED: rejected by admission policy "p": too big`},
+		{"wrong reason", `the refusal does not say "too small": rejected by admission policy "p": too big`},
 		{"wrong payload", `the payload is {"cpu":4,"ok":true}, not {"cpu":4}`},
 		{"wrong provider", `the provider is "", not "aws"`},
 	}, patient().Test(t.Context(), c))

@@ -28,7 +28,7 @@ func (e *UnfitError) Error() string {
 	for i, m := range e.Misfits {
 		reasons[i] = m.String()
 	}
-	return fmt.Sprintf("policy %q patches the request into one that is not valid: %s", e.PolicyName, strings.Join(reasons, "; "))
+	return fmt.Sprintf("admission policy %q patches the request into one that is not valid: %s", e.PolicyName, strings.Join(reasons, "; "))
 }
 
 // Patch is what one policy changed, and what of its patch the request could not

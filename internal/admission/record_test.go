@@ -38,7 +38,7 @@ func TestARecordSaysWhatWasAskedAndWhatBecameOfIt(t *testing.T) {
 			`"outcome":"modified","result_payload":{"a":1.0,"b":2.50},"service_provider":{"value":"aws","constraints":{}}`, "applied",
 		},
 		{"rejected", `{"reject": true, "reason": "no"}`, `"outcome":"rejected","policy":{"id":"p","name":"p"},"reason":"no"`, "rejected"},
-		{"an error", `1`, `"outcome":"error","policy":{"id":"p","name":"p"},"reason":"policy \"p\" failed: invalid_decision: result: is a number, not an object"`, "error"},
+		{"an error", `1`, `"outcome":"error","policy":{"id":"p","name":"p"},"reason":"admission policy \"p\" failed: invalid_decision: result: is a number, not an object"`, "error"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := NewRecord("w1", decided(t, `{"a":1.0}`, shadow, rego("p", User, 1, tc.result)))
@@ -47,7 +47,7 @@ func TestARecordSaysWhatWasAskedAndWhatBecameOfIt(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, `{"decision_id":"","time":"0001-01-01T00:00:00Z","worker":"w1","snapshot_version":2,"service_type":"vm","user_id":"ana","tenant_id":"acme",`+
 				`"request_payload":{"a":1.0},`+tc.want+`,"policies":[{"id":"p","name":"p","level":"User","version":2,"outcome":"`+tc.judged+`"}]`+
-				`,"shadows":[{"id":"shadow","name":"shadow","level":"Global","version":2,"outcome":"rejected","reason":"rejected by policy \"shadow\": one day"}],"took_ns":7}`, string(text))
+				`,"shadows":[{"id":"shadow","name":"shadow","level":"Global","version":2,"outcome":"rejected","reason":"rejected by admission policy \"shadow\": one day"}],"took_ns":7}`, string(text))
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestARecordOfAConflictNamesThePolicy(t *testing.T) {
 	r := NewRecord("", decided(t, `{"a":1}`, rego("p", User, 1, `{"constraints": {"a": {"const": 1}}}`), rego("q", User, 2, `{"patch": {"a": 2}}`)))
 	require.Equal(t, "conflict", r.Outcome)
 	require.Equal(t, &RecordedPolicy{"q", "q"}, r.Policy)
-	require.Contains(t, r.Reason, `(constraint of policy "p")`)
+	require.Contains(t, r.Reason, `(constraint of admission policy "p")`)
 	require.Nil(t, r.ServiceProvider)
 }
 

@@ -77,9 +77,9 @@ func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpd
 	case projector.CodeRevisionConflict:
 		return admissionMoved(v, e.Policy, *e.Expected)
 	case projector.CodeNameTaken:
-		return problem(http.StatusConflict, projector.CodeNameTaken, "the name %q belongs to policy %s of this level and owner; choose another", e.Document.Name, name)
+		return problem(http.StatusConflict, projector.CodeNameTaken, "the name %q belongs to admission policy %s of this level and owner; choose another", e.Document.Name, name)
 	case projector.CodePriorityTaken:
-		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to policy %s of this level and owner; choose another", e.Document.Priority, priority)
+		return problem(http.StatusConflict, projector.CodePriorityTaken, "priority %d belongs to admission policy %s of this level and owner; choose another", e.Document.Priority, priority)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func admissionMoved(v *projector.View, id policy.AdmissionPolicyID, expected uin
 	if !live {
 		return admissionNotFound(id)
 	}
-	return problem(http.StatusConflict, projector.CodeRevisionConflict, "policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, expected)
+	return problem(http.StatusConflict, projector.CodeRevisionConflict, "admission policy %s is at version %d, not %d; read it, then send the change again", id, now.Version, expected)
 }
 
 // warnings are what is wrong with policies that are taken: of those that are in

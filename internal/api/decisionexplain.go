@@ -150,7 +150,7 @@ func (h *decisionHandlers) policyThen(ctx context.Context, v admission.Version) 
 		return policy.AdmissionPolicy{}, none
 	}
 	if err != nil {
-		return policy.AdmissionPolicy{}, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what policy %s was: %v", v.ID, err)
+		return policy.AdmissionPolicy{}, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log did not say what admission policy %s was: %v", v.ID, err)
 	}
 	e, err := policy.Decode(m.Body)
 	was, ok := e.(policy.AdmissionPolicyUpdated)

@@ -59,7 +59,7 @@ func unadmitted(err error, payload string) error {
 		}
 		return withCause(pr, err)
 	case errors.As(err, &rejection):
-		pr := problem(http.StatusForbidden, CodeRejected, "policy %q (%s) rejects the request: %s", rejection.PolicyName, rejection.PolicyID, rejection.Reason)
+		pr := problem(http.StatusForbidden, CodeRejected, "admission policy %q (%s) rejects the request: %s", rejection.PolicyName, rejection.PolicyID, rejection.Reason)
 		pr.Policy = &resource.Deciding{ID: rejection.PolicyID, Name: rejection.PolicyName}
 		pr.Errors = violationsOf(rejection.Violations, payload)
 		return withCause(pr, err)
@@ -106,7 +106,7 @@ func violationsOf(violations []admission.Violation, payload string) []resource.F
 	for _, v := range violations {
 		out = append(out, resource.Fault{
 			Pointer: payload + v.Pointer, Code: CodePolicyConflict,
-			Detail: fmt.Sprintf("%s (constraint of policy %q, %s)", v.Reason, v.PolicyName, v.PolicyID),
+			Detail: fmt.Sprintf("%s (constraint of admission policy %q, %s)", v.Reason, v.PolicyName, v.PolicyID),
 		})
 	}
 	return out

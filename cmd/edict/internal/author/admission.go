@@ -68,7 +68,7 @@ func (t admissionText) twice(d AdmissionDraft, names map[AdmissionName]Admission
 		return nil // reported already
 	}
 	if before, ok := names[name]; ok {
-		return t.fault("/name", "policy %q is written twice, first at %s:%d; keep one", d.Name, before.File, before.Line)
+		return t.fault("/name", "admission policy %q is written twice, first at %s:%d; keep one", d.Name, before.File, before.Line)
 	}
 	names[name] = d
 	priority := admissionPriority{name.Level, name.Owner, d.Priority}
