@@ -19,7 +19,7 @@ func changeText(e resource.LogEvent) string {
 		parts = nodeText(*c.Node)
 	}
 	if e.Nodes != nil {
-		parts = append(parts, cli.Counted(*e.Nodes, "node"))
+		parts = append(parts, "sent to "+cli.Counted(*e.Nodes, "node"))
 	}
 	return strings.Join(parts, ", ")
 }

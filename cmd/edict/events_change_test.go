@@ -10,10 +10,11 @@ import (
 )
 
 func TestAnEventIsShownWithWhatItChangedInShort(t *testing.T) {
-	seven, parent := 7, uuid.New()
+	none, seven, parent := 0, 7, uuid.New()
 	for want, e := range map[string]resource.LogEvent{
-		"": {},
-		"+1 ~2 rules, other nodes, 7 nodes": {Nodes: &seven, Change: &resource.EventChange{Policy: &resource.HeadChange{
+		"":                     {},
+		"z=1, sent to 0 nodes": {Nodes: &none, Change: &resource.EventChange{Node: &resource.NodeChange{After: map[string]string{"z": "1"}}}},
+		"+1 ~2 rules, other nodes, sent to 7 nodes": {Nodes: &seven, Change: &resource.EventChange{Policy: &resource.HeadChange{
 			ParentRevisionID: &parent, Selectors: &resource.Selectors{Before: &resource.Selector{}},
 			Rules: resource.Diff{Added: make([]resource.Rule, 1), Modified: make([]resource.Modified, 2)},
 		}}},
@@ -24,7 +25,7 @@ func TestAnEventIsShownWithWhatItChangedInShort(t *testing.T) {
 		"role=db (was web), zone=a, -env": {Change: &resource.EventChange{Node: &resource.NodeChange{
 			Before: map[string]string{"role": "web", "env": "prod", "same": "x"}, After: map[string]string{"role": "db", "zone": "a", "same": "x"},
 		}}},
-		"7 nodes": {Nodes: &seven, Change: &resource.EventChange{Node: &resource.NodeChange{Removed: true, Before: map[string]string{"role": "web"}}}},
+		"sent to 7 nodes": {Nodes: &seven, Change: &resource.EventChange{Node: &resource.NodeChange{Removed: true, Before: map[string]string{"role": "web"}}}},
 	} {
 		require.Equal(t, want, changeText(e))
 	}
