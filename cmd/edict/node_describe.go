@@ -32,7 +32,7 @@ type nodePolicy struct {
 	Tier     string     `json:"tier"`
 	Priority uint32     `json:"priority"`
 	Rules    int        `json:"rules"` // that apply to the node, in either direction
-	State    string     `json:"state"` // applied, lagging, or what the node reported
+	State    string     `json:"state"` // applied, lagging, silent, or what the node reported
 	Since    *time.Time `json:"since,omitempty"`
 	Reason   string     `json:"reason,omitempty"`
 }
@@ -41,10 +41,11 @@ type nodePolicy struct {
 const (
 	stateApplied = "applied"
 	stateLagging = "lagging"
-	stateUnknown = "unknown" // more nodes lag than the plane lists
+	stateSilent  = "silent"  // the node never reported
+	stateUnknown = "unknown" // more nodes have not applied it than the plane lists
 )
 
-// maxLagging is how many lagging nodes of a policy the plane lists.
+// maxLagging is how many nodes that have not applied a policy the plane lists.
 const maxLagging = 1000
 
 func (a nodeCommands) nodeDescribeCommand() *cobra.Command {
@@ -52,7 +53,7 @@ func (a nodeCommands) nodeDescribeCommand() *cobra.Command {
 		Use: "describe ID", Short: "Show a node's facts, its policies, and which it has applied",
 		Long: `Show what concerns one node: its labels and addresses, the policies that match it, in
 the order in which their rules are tried, whether the node reported that it applied
-them, and what happens to flows that no rule decides. RULES is how many rules of the policy
+them (lagging: it reported, and not that; silent: it never reported), and what happens to flows that no rule decides. RULES is how many rules of the policy
 apply to the node, in either direction.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +71,7 @@ apply to the node, in either direction.`,
 }
 
 func describeNode(ctx context.Context, c *client.Client, project uuid.UUID, id string) (d nodeDescription, err error) {
-	if d.Node, err = c.Nodes.Get(ctx, project, id); err != nil {
+	if d.Node, err = c.Nodes.Report(ctx, project, id); err != nil {
 		return d, err
 	}
 	list, err := c.Nodes.Policies(ctx, id, true)
@@ -84,7 +85,7 @@ func describeNode(ctx context.Context, c *client.Client, project uuid.UUID, id s
 	for i := range d.Policies {
 		g.Go(func() error {
 			r, err := c.Policies.Rollout(ctx, project, d.Policies[i].Policy, maxLagging)
-			d.Policies[i].setState(id, r)
+			d.Policies[i].setState(d.Node, r)
 			return err
 		})
 	}
@@ -109,13 +110,17 @@ func policiesIn(list resource.NodePolicies) []nodePolicy {
 	return all
 }
 
-// setState says what a rollout has of the node.
-func (p *nodePolicy) setState(id string, r resource.Rollout) {
+// setState says what a rollout has of the node. It lists nodes as lagging that never reported,
+// too; of these the node's own report says that they are silent.
+func (p *nodePolicy) setState(n resource.Node, r resource.Rollout) {
 	p.State = stateApplied
-	if i := slices.IndexFunc(r.Refusals, func(x resource.Refusal) bool { return x.NodeID == id }); i >= 0 {
+	if i := slices.IndexFunc(r.Refusals, func(x resource.Refusal) bool { return x.NodeID == n.ID }); i >= 0 {
 		p.State, p.Since, p.Reason = r.Refusals[i].Outcome, &r.Refusals[i].Since, r.Refusals[i].Reason
-	} else if i := slices.IndexFunc(r.Lagging, func(x resource.Lagging) bool { return x.NodeID == id }); i >= 0 {
+	} else if i := slices.IndexFunc(r.Lagging, func(x resource.Lagging) bool { return x.NodeID == n.ID }); i >= 0 {
 		p.State, p.Since = stateLagging, r.Lagging[i].Since
+		if n.Report != nil && n.Report.State == stateSilent {
+			p.State = stateSilent
+		}
 	} else if len(r.Lagging) >= maxLagging {
 		p.State = stateUnknown
 	}
@@ -124,6 +129,9 @@ func (p *nodePolicy) setState(id string, r resource.Rollout) {
 func writeNodeDescription(w io.Writer, d nodeDescription) {
 	fmt.Fprintf(w, "Node:             %s\nProject:          %s\n", d.ID, d.ProjectID)
 	fmt.Fprintf(w, "Labels:           %s\nAddresses:        %s\n", dash(labelText(d.Labels)), dash(strings.Join(d.Addresses, ",")))
+	if d.Report != nil { // an older plane does not say it
+		fmt.Fprintf(w, "State:            %s\n", d.Report.State)
+	}
 	applied := 0
 	rows := make([][]string, len(d.Policies))
 	for i, p := range d.Policies {

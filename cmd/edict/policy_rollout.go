@@ -22,18 +22,18 @@ func (a policyCommands) policyRolloutCommand() *cobra.Command {
 	var timeout time.Duration
 	var limit int
 	cmd := &cobra.Command{
-		Use: "rollout NAME|ID", Short: "Say how many nodes have applied a policy, and who lags",
+		Use: "rollout NAME|ID", Short: "Say how many nodes have applied a policy, and which are behind",
 		Long: `Show how many of the nodes that must have a policy reported that they applied its
-head, how many dropped it after a revision or its deletion, and which nodes lag; of
-those that say that they have not applied it, the reason. For a deleted policy give
-the ID.
+head, how many dropped it after a revision or its deletion, and which nodes are behind,
+because they lag, refused it, or never reported; of those that say that they have not
+applied it, the reason. For a deleted policy give the ID.
 
 Of a rollout in waves, show the newest wave, what its nodes report, and what it waits
 for; of one that has stopped, why.
 
-With -w, follow it until no node lags and no wave is to open by itself. Exit codes: 0
-no node lags, 1 nodes lag still (with -w: when --timeout has passed), or the rollout
-has stopped or was aborted meanwhile.`,
+With -w, follow it until no node is behind and no wave is to open by itself. Exit codes:
+0 no node is behind, 1 nodes are still (with -w: when --timeout has passed), or the
+rollout has stopped or was aborted meanwhile.`,
 		Args: cli.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, project, err := a.plane(cmd)
@@ -54,9 +54,9 @@ has stopped or was aborted meanwhile.`,
 			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node lags, and no wave is to come by itself")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node is behind, and no wave is to come by itself")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with -w: give up after; 0 never")
-	cmd.Flags().IntVar(&limit, "limit", 0, "lagging nodes to list (default 100)")
+	cmd.Flags().IntVar(&limit, "limit", 0, "nodes that are behind to list (default 100)")
 	return a.policyClient(cmd)
 }
 
@@ -114,7 +114,7 @@ func underWay(r resource.Rollout) bool {
 	return r.Waves != nil && (r.Waves.Phase == "stopped" || r.Waves.Phase == "progressing")
 }
 
-// endRollout prints the last answer. Nodes that lag make it a difference, and so does
+// endRollout prints the last answer. Nodes that are behind make it a difference, and so does
 // a rollout that has stopped, or that was aborted after it was seen under way.
 func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
 	if err := a.print(r, func(w io.Writer) { writeRollout(w, r) }); err != nil {
@@ -186,7 +186,8 @@ func writeRefusals(w io.Writer, list []resource.Refusal) {
 	columns(w, []string{"not applied", "outcome", "since", "reason"}, rows)
 }
 
-// writeLagging lists the nodes that lag.
+// writeLagging lists the nodes that must still apply it or let go of it: those that never
+// reported, too, which elsewhere are called silent and not lagging.
 func writeLagging(w io.Writer, list []resource.Lagging) {
 	if len(list) == 0 {
 		return
@@ -200,5 +201,5 @@ func writeLagging(w io.Writer, list []resource.Lagging) {
 		rows[i] = []string{l.NodeID, since}
 	}
 	fmt.Fprintln(w)
-	columns(w, []string{"lagging", "since"}, rows)
+	columns(w, []string{"behind", "since"}, rows)
 }
