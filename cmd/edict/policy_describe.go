@@ -44,7 +44,7 @@ func writePolicyDescription(w io.Writer, d policyDescription, more bool) {
 	d.Waves = nil // the rollout has it
 	writePolicy(w, d.Policy)
 	fmt.Fprintln(w)
-	writeRollout(w, d.Rollout)
+	writeRollout(w, d.Rollout, d.Policy)
 	fmt.Fprintln(w)
 	short := revisionListing
 	short.columns = slices.DeleteFunc(slices.Clone(short.columns), func(c column[resource.Revision]) bool { return slices.Contains(short.spare, c.header) })

@@ -101,7 +101,7 @@ func writePolicy(w io.Writer, p resource.Policy) {
 	}
 	fmt.Fprintf(w, "ID:           %s\nRevision:     %s\nUpdated:      %s\n", p.ID, p.HeadRevisionID, stamp(p.UpdatedAt))
 	if p.Waves != nil {
-		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*p.Waves))
+		fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(*p.Waves, p.HeadRevisionID))
 	}
 	if p.Head == nil {
 		return
@@ -166,7 +166,7 @@ func (a policyCommands) policyListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the policies of a project",
 		Long: `List the policies of a project by slug, and below them the rollouts that have not ended, or
-that were aborted with a reason. With -o json, ndjson or yaml each has its rules, so
+that were aborted with a reason, until the policy is revised. With -o json, ndjson or yaml each has its rules, so
 that 'edict policy import' can bring them to another plane. -o wide shows ids, too.`,
 		Example: `  edict policy list --sort-by -updated
   edict policy list -o jsonpath='{range [*]}{.slug}{"\n"}{end}'`,
@@ -213,7 +213,7 @@ var policyListing = listing[resource.Policy]{
 func writeRollouts(w io.Writer, all []resource.Policy) {
 	var rows [][]string
 	for _, p := range all {
-		if p.Waves == nil || p.Waves.Phase == "completed" || p.Waves.Phase == "aborted" && p.Waves.Reason == "" {
+		if p.Waves == nil || p.Waves.Phase == "completed" || p.Waves.Phase == "aborted" && p.Waves.Reason == "" || earlier(*p.Waves, p.HeadRevisionID) {
 			continue
 		}
 		rows = append(rows, []string{p.Slug, phaseOf(*p.Waves), p.Waves.RevisionID.String(), p.Waves.Reason})

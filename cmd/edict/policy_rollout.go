@@ -67,8 +67,16 @@ type rolloutOf struct {
 	limit       int
 }
 
-func (q rolloutOf) ask(ctx context.Context) (resource.Rollout, error) {
-	return q.client.Policies.Rollout(ctx, q.project, q.id, q.limit)
+// ask also reads the policy, where there is a rollout in waves to hold against its head; of a
+// deleted one there is nothing to read.
+func (q rolloutOf) ask(ctx context.Context) (r resource.Rollout, p resource.Policy, err error) {
+	if r, err = q.client.Policies.Rollout(ctx, q.project, q.id, q.limit); err != nil || r.Waves == nil {
+		return r, p, err
+	}
+	if p, err = q.client.Policies.Get(ctx, q.project, q.id); codeOf(err) == cli.NotFound {
+		return r, resource.Policy{}, nil
+	}
+	return r, p, err
 }
 
 func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {
@@ -79,22 +87,22 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 	var last string
 	saw := false
 	for {
-		r, err := q.ask(ctx)
+		r, p, err := q.ask(ctx)
 		if err != nil {
 			return err
 		}
-		if line := rolloutLine(r); watch && line != last {
+		if line := rolloutLine(r, p); watch && line != last {
 			fmt.Fprintln(a.stderr, line)
 			last = line
 		}
 		if !watch || settled(r) {
-			return a.endRollout(r, saw)
+			return a.endRollout(r, p, saw)
 		}
 		saw = saw || underWay(r)
 		select {
 		case <-time.After(rolloutPause):
 		case <-given:
-			return a.endRollout(r, saw)
+			return a.endRollout(r, p, saw)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -116,8 +124,8 @@ func underWay(r resource.Rollout) bool {
 
 // endRollout prints the last answer. Nodes that are behind make it a difference, and so does
 // a rollout that has stopped, or that was aborted after it was seen under way.
-func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
-	if err := a.print(r, func(w io.Writer) { writeRollout(w, r) }); err != nil {
+func (a policyCommands) endRollout(r resource.Rollout, p resource.Policy, saw bool) error {
+	if err := a.print(r, func(w io.Writer) { writeRollout(w, r, p) }); err != nil {
 		return err
 	}
 	if r.Waves != nil && (r.Waves.Phase == "stopped" || saw && r.Waves.Phase == "aborted") || len(r.Lagging) > 0 {
@@ -126,21 +134,23 @@ func (a policyCommands) endRollout(r resource.Rollout, saw bool) error {
 	return nil
 }
 
-func rolloutLine(r resource.Rollout) string {
+// rolloutLine says in short how far a policy has come, as it is now. A rollout that ended before
+// its head was revised is not about that.
+func rolloutLine(r resource.Rollout, p resource.Policy) string {
 	line := fmt.Sprintf("%d of %s applied it", r.Applied, cli.Counted(r.Desired, "node"))
 	if r.Dropped > 0 {
 		line += fmt.Sprintf(", %d let go of it", r.Dropped)
 	}
-	if r.Waves != nil && r.Waves.Phase != "staged" && r.Waves.Phase != "completed" {
+	if r.Waves != nil && r.Waves.Phase != "staged" && r.Waves.Phase != "completed" && !earlier(*r.Waves, p.HeadRevisionID) {
 		line += "; " + phaseOf(*r.Waves)
 	}
 	return line
 }
 
-func writeRollout(w io.Writer, r resource.Rollout) {
+func writeRollout(w io.Writer, r resource.Rollout, p resource.Policy) {
 	fmt.Fprintf(w, "Applied:      %d of %s\nDropped:      %s\n", r.Applied, cli.Counted(r.Desired, "node"), cli.Counted(r.Dropped, "node"))
 	if r.Waves != nil {
-		writeWaves(w, *r.Waves)
+		writeWaves(w, *r.Waves, p)
 	}
 	if a := r.Audited; a != nil {
 		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %s that count\n", a.Egress, a.Ingress, cli.Counted(a.Nodes, "node"))
@@ -163,8 +173,8 @@ func writeRollout(w io.Writer, r resource.Rollout) {
 }
 
 // writeWaves says how far a rollout has come, and what it waits for.
-func writeWaves(w io.Writer, x resource.Waves) {
-	fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(x))
+func writeWaves(w io.Writer, x resource.Waves, p resource.Policy) {
+	fmt.Fprintf(w, "Rollout:      %s\n", wavesLine(x, p.HeadRevisionID))
 	if x.Reached != nil {
 		fmt.Fprintf(w, "Waves:        %s, %d applied it, %d refused it\n", cli.Counted(x.Reached.Nodes, "node"), x.Reached.Applied, x.Reached.Refused)
 	}

@@ -15,10 +15,10 @@ func TestARolloutNamesTheNodesThatRefuseAndWhy(t *testing.T) {
 	var out strings.Builder
 	writeRollout(&out, resource.Rollout{Desired: 2, Applied: 1, Refusals: []resource.Refusal{
 		{NodeID: "web-1", Outcome: "refused", Reason: "rule 3: it requires authentication", Since: since},
-	}})
+	}}, resource.Policy{})
 	require.Regexp(t, `(?m)^NOT APPLIED +OUTCOME +SINCE +REASON *\nweb-1 +refused +2027-01-01T00:00:00Z +rule 3: it requires authentication$`, out.String())
 	out.Reset()
-	writeRollout(&out, resource.Rollout{})
+	writeRollout(&out, resource.Rollout{}, resource.Policy{})
 	require.NotContains(t, out.String(), "NOT APPLIED")
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
@@ -166,18 +167,37 @@ func (a policyCommands) onRollout(use, short string, do func(ctx context.Context
 		if dry {
 			return a.tellDry("policy/"+p.Slug, fmt.Sprintf("%s of revision %s would be done", use, r.Waves.RevisionID))
 		}
-		return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "policy/%s %s\n", p.Slug, wavesLine(x)) })
+		return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "policy/%s %s\n", p.Slug, wavesLine(x, uuid.Nil)) })
 	})
 	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
-// wavesLine says how far a rollout has come.
-func wavesLine(x resource.Waves) string {
+// earlier reports whether a rollout ended before its policy was revised to the head that there
+// is now; of uuid.Nil nothing is known.
+func earlier(x resource.Waves, head uuid.UUID) bool {
+	switch {
+	case head == uuid.Nil:
+		return false
+	case x.Phase == "aborted":
+		return head != x.ParentRevisionID
+	}
+	return x.Phase == "completed" && head != x.RevisionID
+}
+
+// wavesLine says how far a rollout has come, of a policy with this head.
+func wavesLine(x resource.Waves, head uuid.UUID) string {
+	if earlier(x, head) {
+		return withReason(fmt.Sprintf("an earlier one, of revision %s, was %s", x.RevisionID, x.Phase), x)
+	}
 	line := fmt.Sprintf("revision %s: %s", x.RevisionID, phaseOf(x))
 	if x.Phase == "progressing" || x.Phase == "stopped" {
 		line += fmt.Sprintf(" (%s)", strings.Join(x.Waves[:x.Opened], "; "))
 	}
+	return withReason(line, x)
+}
+
+func withReason(line string, x resource.Waves) string {
 	if x.Reason != "" {
 		line += ": " + x.Reason
 	}

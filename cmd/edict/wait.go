@@ -147,7 +147,7 @@ func (q waitingFor) ofPolicy(ctx context.Context, name string) (string, error) {
 	if len(r.Lagging) == 0 && len(r.Refusals) == 0 && !underWay(r) {
 		return waitApplied, nil
 	}
-	return rolloutLine(r), nil
+	return rolloutLine(r, p), nil
 }
 
 func (q waitingFor) ofNode(ctx context.Context, id string) (string, error) {
