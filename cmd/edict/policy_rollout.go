@@ -143,8 +143,25 @@ func rolloutLine(r resource.Rollout, p resource.Policy) string {
 	}
 	if r.Waves != nil && r.Waves.Phase != "staged" && r.Waves.Phase != "completed" && !earlier(*r.Waves, p.HeadRevisionID) {
 		line += "; " + phaseOf(*r.Waves)
+		if reachesNobody(*r.Waves) {
+			line += "; " + waitsText(*r.Waves, p)
+		}
 	}
 	return line
+}
+
+// reachesNobody reports whether a rollout is under way in waves none of whose nodes it changes:
+// then no report ever opens the next one.
+func reachesNobody(x resource.Waves) bool {
+	return x.Phase == "progressing" && x.Reached != nil && x.Reached.Nodes == 0
+}
+
+// waitsText is what a rollout waits for. Where no node can bring that about, it says what does.
+func waitsText(x resource.Waves, p resource.Policy) string {
+	if reachesNobody(x) && p.Slug != "" {
+		return fmt.Sprintf("%s; 'edict policy next-wave %s' opens the next", x.WaitsFor, p.Slug)
+	}
+	return x.WaitsFor
 }
 
 func writeRollout(w io.Writer, r resource.Rollout, p resource.Policy) {
@@ -179,7 +196,7 @@ func writeWaves(w io.Writer, x resource.Waves, p resource.Policy) {
 		fmt.Fprintf(w, "Waves:        %s, %d applied it, %d refused it\n", cli.Counted(x.Reached.Nodes, "node"), x.Reached.Applied, x.Reached.Refused)
 	}
 	if x.WaitsFor != "" {
-		fmt.Fprintf(w, "Waits:        %s\n", x.WaitsFor)
+		fmt.Fprintf(w, "Waits:        %s\n", waitsText(x, p))
 	}
 }
 

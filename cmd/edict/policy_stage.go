@@ -106,11 +106,11 @@ and all others after the last.
 
 The plane opens the next wave by itself when at least --min-applied percent of the nodes
 of the newest wave, and of those of all open waves, report that they applied it. It
-waits for silent nodes, and for a first wave that no node is in. It stops by itself, and
-says why, when more than --max-refused percent of them report that they refused it:
-nodes keep what they have, until 'edict policy next-wave' goes on or 'edict policy
-abort' goes back. With --on-refusal abort it goes back by itself. 'edict policy rollout
--w' follows it.`
+waits for silent nodes, and in a first wave that no node is in, until 'edict policy
+next-wave' opens the next. It stops by itself, and says why, when more than
+--max-refused percent of them report that they refused it: nodes keep what they have,
+until 'edict policy next-wave' goes on or 'edict policy abort' goes back. With
+--on-refusal abort it goes back by itself. 'edict policy rollout -w' follows it.`
 	cmd.Example = `  edict policy promote web
   edict policy promote web --wave canary=true --wave region=eu --then all
   edict policy promote web --wave canary=true --max-refused 0 --on-refusal abort`
@@ -167,10 +167,23 @@ func (a policyCommands) onRollout(use, short string, do func(ctx context.Context
 		if dry {
 			return a.tellDry("policy/"+p.Slug, fmt.Sprintf("%s of revision %s would be done", use, r.Waves.RevisionID))
 		}
+		a.warnOfNobody(cmd.Context(), c, p, x)
 		return a.print(x, func(w io.Writer) { fmt.Fprintf(w, "policy/%s %s\n", p.Slug, wavesLine(x, uuid.Nil)) })
 	})
 	dryRunFlag(cmd, &dry)
 	return cmd
+}
+
+// warnOfNobody says that a rollout waits where nobody will move it. What was asked for is done:
+// a plane that does not say yet how far it is gets no word.
+func (a policyCommands) warnOfNobody(ctx context.Context, c *client.Client, p resource.Policy, x resource.Waves) {
+	if x.Phase != "progressing" {
+		return
+	}
+	r, err := c.Policies.Rollout(ctx, p.ProjectID, p.ID, 1)
+	if err == nil && r.Waves != nil && reachesNobody(*r.Waves) {
+		fmt.Fprintf(a.stderr, "warning: the open waves change no node, so no wave opens by itself; 'edict policy next-wave %s' opens the next, 'edict policy abort %s' goes back\n", p.Slug, p.Slug)
+	}
 }
 
 // earlier reports whether a rollout ended before its policy was revised to the head that there
