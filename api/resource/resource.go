@@ -373,7 +373,8 @@ type Worker struct {
 type Partition struct {
 	ID        int    `json:"id" doc:"Its number."`
 	Publisher string `json:"publisher" doc:"The name of the worker that publishes to it on NATS; empty when nobody does."` // the worker's name; empty: nobody
-	UpTo      uint64 `json:"upto" doc:"The log sequence up to which it is published."`                                     // log sequence up to which it is published
+	Owner     string `json:"owner,omitempty" doc:"The owner of that worker, which tells it from others of its name; absent when nobody does."`
+	UpTo      uint64 `json:"upto" doc:"The log sequence up to which it is published."` // log sequence up to which it is published
 }
 
 // Past is how far back this worker can say what nodes missed.

@@ -41,13 +41,9 @@ func publishedText(head uint64, all []resource.Partition) string {
 }
 
 func workerTable(w io.Writer, s resource.Status) {
-	shares := map[string]int{}
-	for _, p := range s.Partitions {
-		shares[p.Publisher]++
-	}
 	rows := make([][]string, len(s.Workers))
-	for i, x := range s.Workers {
-		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), fmt.Sprint(shares[x.Name]), orNone(x.HTTP), stamp(x.Started)}
+	for i, x := range workersIn(s) {
+		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), fmt.Sprint(len(x.Partitions)), orNone(x.HTTP), stamp(x.Started)}
 	}
 	columns(w, []string{"worker", "applied", "behind", "partitions", "http", "started"}, rows)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,12 +32,21 @@ func workersIn(s resource.Status) []workerDescription {
 	for i, w := range s.Workers {
 		all[i] = workerDescription{w, []resource.Partition{}}
 		for _, p := range s.Partitions {
-			if p.Publisher == w.Name {
+			if publishes(w, p) {
 				all[i].Partitions = append(all[i].Partitions, p)
 			}
 		}
 	}
 	return all
+}
+
+// publishes reports whether a worker publishes to a partition. Two may have one name, so its
+// owner says; an older plane says the name alone.
+func publishes(w resource.Worker, p resource.Partition) bool {
+	if p.Owner == "" {
+		return p.Publisher == w.Name
+	}
+	return p.Owner == w.Owner
 }
 
 func (a workerCommands) workers(cmd *cobra.Command) ([]workerDescription, error) {
@@ -80,18 +89,18 @@ var workerListing = listing[workerDescription]{
 
 func (a workerCommands) workerDescribeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "describe NAME", Short: "Show a worker, what it publishes, and whether it is ready", Args: cli.Args(1, 1),
+		Use: "describe NAME|OWNER", Short: "Show a worker, what it publishes, and whether it is ready", Args: cli.Args(1, 1),
 		Long: `Show a worker: where it answers, how far it has folded the log, and which partitions it
 publishes up to where. The checks are those of the worker that was asked, where it is
-that one.`,
+that one. Of two workers of one name say which by its owner, of 'edict worker list -o wide'.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := a.workers(cmd)
 			if err != nil {
 				return err
 			}
-			at := slices.IndexFunc(all, func(w workerDescription) bool { return w.Name == args[0] })
-			if at < 0 {
-				return cli.Failed(cli.NotFound, "no worker %.80q; 'edict worker list' lists them", args[0])
+			at, err := workerNamed(all, args[0])
+			if err != nil {
+				return err
 			}
 			c, err := a.client(cmd)
 			if err != nil {
@@ -107,6 +116,27 @@ that one.`,
 	a.clientFlags(cmd)
 	a.shownFlags(cmd)
 	return cmd
+}
+
+// workerNamed is the place of a worker that is given by its name, or by its owner.
+func workerNamed(all []workerDescription, name string) (int, error) {
+	var owners []string
+	found := -1
+	for i, w := range all {
+		if w.Owner == name {
+			return i, nil
+		}
+		if w.Name == name {
+			found, owners = i, append(owners, w.Owner)
+		}
+	}
+	switch len(owners) {
+	case 0:
+		return 0, cli.Failed(cli.NotFound, "no worker %.80q; 'edict worker list' lists them", name)
+	case 1:
+		return found, nil
+	}
+	return 0, cli.Failed(cli.Conflict, "%d workers have the name %s; name one by its owner: %s", len(owners), name, strings.Join(owners, ", "))
 }
 
 // checksOf are the checks of a worker, if it is the one that answers; one alone is.

@@ -62,7 +62,7 @@ func (w *Worker) Partitions() ([]resource.Partition, error) {
 	all := w.leases.Publishing()
 	out := make([]resource.Partition, len(all))
 	for i, x := range all {
-		out[i] = resource.Partition{ID: x.Partition, Publisher: names[x.Owner], UpTo: max(x.UpTo, own[x.Partition])}
+		out[i] = resource.Partition{ID: x.Partition, Publisher: names[x.Owner], Owner: x.Owner, UpTo: max(x.UpTo, own[x.Partition])}
 	}
 	return out, nil
 }

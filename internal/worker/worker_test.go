@@ -126,6 +126,24 @@ func TestWorkersKnowEachOther(t *testing.T) {
 	require.Len(t, partitions, 4)
 }
 
+// A name is for people; what a worker publishes is told by its owner.
+func TestPartitionsSayWhichStartOfAWorkerPublishesThem(t *testing.T) {
+	c := conn(t)
+	a, b := run(t, options(t, c, "same")), run(t, options(t, c, "same"))
+	a.CaughtUp()
+	b.CaughtUp()
+	shares := func() map[string]int {
+		all, err := a.Partitions()
+		require.NoError(t, err)
+		counts := map[string]int{}
+		for _, p := range all {
+			counts[p.Owner]++
+		}
+		return counts
+	}
+	eventually(t, func() bool { return shares()[a.owner] == 2 && shares()[b.owner] == 2 })
+}
+
 func TestALinkThatCannotBeReadIsLeftOut(t *testing.T) {
 	good := formatLinks([]streams.Link{{Log: "1", Seq: 1000, Hash: [32]byte{1}}})
 	require.Equal(t, []streams.Link{{Log: "1", Seq: 1000, Hash: [32]byte{1}}}, parseLinks(append(good,

@@ -1116,6 +1116,7 @@ export interface components {
             /** Format: int64 */
             id: number;
             publisher: string;
+            owner?: string;
             /** Format: uint64 */
             upto: number;
         };

@@ -35,14 +35,16 @@ function Log({ of: s }: { of: Status }) {
   );
 }
 
+// publishes says whether a worker publishes to a partition. Two may have one name, so its owner says.
+const publishes = (w: Status["workers"][number], p: Status["partitions"][number]) => (p.owner ? p.owner === w.owner : p.publisher === w.name);
+
 function List({ of: s }: { of: Status }) {
-  const shareOf = (name: string) => s.partitions.filter((p) => p.publisher === name);
-  const nobody = shareOf("").length;
+  const nobody = s.partitions.filter((p) => !p.publisher).length;
   return (
     <Part title="Workers" note={nobody > 0 && <Tag is="late">{`${nobody} partitions have no publisher`}</Tag>}>
       <Table caption="Workers" heads={["Worker", "API", "Started", { name: "Folded to", number: true }, { name: "Behind", number: true }, { name: "Partitions", number: true }, { name: "Published to", number: true }]}>
         {s.workers.map((w) => {
-          const share = shareOf(w.name);
+          const share = s.partitions.filter((p) => publishes(w, p));
           return (
             <tr key={w.owner}>
               <td><b>{w.name}</b></td><td class="mono">{w.http || "none"}</td><td><When at={w.started} /></td>
@@ -73,13 +75,13 @@ function Hour() {
 
 // Partitions are a square each, coloured by the worker that publishes to it.
 function Partitions({ of: s }: { of: Status }) {
-  const names = s.workers.map((w) => w.name);
+  const of = (p: Status["partitions"][number]) => s.workers.findIndex((w) => publishes(w, p));
   const size = 14;
   const wide = Math.min(s.partitions.length, 32);
   return (
     <svg class="partitions" viewBox={`0 0 ${wide * size} ${Math.ceil(s.partitions.length / wide) * size}`} role="img" aria-label={`${s.partitions.length} partitions by worker`}>
       {s.partitions.map((p, i) => (
-        <rect key={p.id} class={p.publisher ? `worker-${names.indexOf(p.publisher) % 4}` : "nobody"} x={(i % wide) * size} y={Math.floor(i / wide) * size} width={size - 2} height={size - 2} rx="2">
+        <rect key={p.id} class={p.publisher ? `worker-${of(p) % 4}` : "nobody"} x={(i % wide) * size} y={Math.floor(i / wide) * size} width={size - 2} height={size - 2} rx="2">
           <title>{`partition ${p.id}: ${p.publisher || "nobody"}, up to ${p.upto}`}</title>
         </rect>
       ))}
