@@ -69,7 +69,9 @@ type Workers struct {
 	marks   map[int]uint64 // up to where a partition is published, as the leases say
 	mine    []int
 	changed chan struct{}
-	kick    chan struct{} // the roster or the own lease has changed
+	kick    chan struct{}       // the roster or the own lease has changed
+	name    string              // of this process; "" before it has opened the leases
+	warned  map[string]struct{} // owners of the name of this process that were warned of
 }
 
 // NewWorkers makes it; Run starts it.
@@ -84,7 +86,7 @@ func NewWorkers(opt WorkersOptions) *Workers {
 	if marks == nil {
 		marks = map[int]uint64{}
 	}
-	return &Workers{opt: opt, roster: newRoster(opt.TTL), marks: marks, changed: make(chan struct{}), kick: make(chan struct{}, 1)}
+	return &Workers{opt: opt, roster: newRoster(opt.TTL), marks: marks, changed: make(chan struct{}), kick: make(chan struct{}, 1), warned: map[string]struct{}{}}
 }
 
 // Run keeps the lease until ctx ends. Then it gives the lease up, so that others need
@@ -122,7 +124,11 @@ func (w *Workers) serve(ctx context.Context) error {
 // clear deletes the lease that an earlier start of this worker left. Only one process
 // at a time has the data directory, so the one that wrote the lease has ended.
 func (w *Workers) clear(ctx context.Context, leases Leases) error {
-	id := w.Self().ID
+	self := w.Self()
+	id := self.ID
+	w.mu.Lock()
+	w.name = self.Name
+	w.mu.Unlock()
 	entries, _, err := leases.List(ctx)
 	if err != nil || id == "" {
 		return err
@@ -195,6 +201,7 @@ func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 			w.markLocked(x)
 			if x.Owner != w.opt.Owner {
 				others = append(others, x)
+				w.warnLocked(x, e.Revision)
 				continue
 			}
 			w.own = renewal{e.Revision, now, e.Time}
@@ -206,6 +213,17 @@ func (w *Workers) see(entries []streams.Entry) (others []Worker) {
 	w.reviewLocked(now)
 	w.wake()
 	return others
+}
+
+// warnLocked says once of each other process of this one's name that it lives. That it does
+// shows when it renews its lease after this process has made its own: a lease that is older
+// may be that of an earlier start of this worker, which was killed.
+func (w *Workers) warnLocked(x Worker, revision uint64) {
+	if _, warned := w.warned[x.Owner]; warned || x.Name != w.name || w.joined == 0 || revision < w.joined {
+		return
+	}
+	w.warned[x.Owner] = struct{}{}
+	w.opt.Log.Warn("another live worker has the same name: give each its own with --name", "worker", x.Name, "http", x.HTTP)
 }
 
 // renewal is a renewal that the watch saw.

@@ -2,7 +2,9 @@ package relay
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,8 +32,14 @@ const memberParts = 12
 
 func join(t *testing.T, b *fakeBucket, owner, id string) *member {
 	t.Helper()
-	m := &member{leases: b.client(), self: Worker{ID: id, Name: "worker " + id, Shares: true}}
+	return joinAs(t, b, owner, id, "worker "+id, slog.New(slog.DiscardHandler))
+}
+
+func joinAs(t *testing.T, b *fakeBucket, owner, id, name string, log *slog.Logger) *member {
+	t.Helper()
+	m := &member{leases: b.client(), self: Worker{ID: id, Name: name, Shares: true}}
 	m.Workers = NewWorkers(WorkersOptions{
+		Log:   log,
 		Owner: owner, Partitions: memberParts,
 		Open: func(context.Context) (Leases, error) { return m.leases, nil },
 		Self: func() Worker {
@@ -101,6 +109,52 @@ func TestWorkersShareAsTheyComeAndGo(t *testing.T) {
 		split(t, x, z)
 		require.Len(t, x.Live(), 2)
 	})
+}
+
+// Names are for people, so two processes of one name work. Each is told once that there is
+// another, and only when it knows that the other lives: not of a lease that outlives its process.
+func TestTwoWorkersOfOneNameAreToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const told = "another live worker has the same name"
+		b := newFakeBucket()
+		var first, second, third, fourth syncedLog
+		x := joinAs(t, b, "1", "x", "w1", first.logger())
+		synctest.Wait()
+		x.leases.block() // as if it were killed: its lease stands for a while
+		time.Sleep(time.Second)
+		joinAs(t, b, "2", "y", "w1", second.logger())
+		time.Sleep(time.Minute)
+		require.Zero(t, second.count(told), "the other is dead")
+		z := joinAs(t, b, "3", "z", "w1", third.logger())
+		joinAs(t, b, "4", "other", "w2", fourth.logger())
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, third.count(told))
+		require.Equal(t, 1, second.count(told))
+		require.Zero(t, fourth.count(told), "it has a name of its own")
+		z.stop()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, second.count(told))
+	})
+}
+
+// syncedLog is what was logged.
+type syncedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *syncedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *syncedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *syncedLog) count(message string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), message)
 }
 
 // However late the server says that a lease is over: the others know by their
