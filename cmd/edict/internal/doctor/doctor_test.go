@@ -108,6 +108,14 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			fake{status: resource.Status{Workers: []resource.Worker{{Name: "w1"}, {Name: "w2", Lag: 5000}}}},
 			"workers", Warning, "edict worker describe w2 -w",
 		},
+		"two workers of one name": {
+			fake{status: resource.Status{Workers: []resource.Worker{{Name: "w1"}, {Name: "w2", HTTP: "a:1"}, {Name: "w2", HTTP: "b:1"}}}},
+			"workers", Warning, "--name",
+		},
+		"a worker that was killed and restarted": {
+			fake{status: resource.Status{Workers: []resource.Worker{{Name: "w2"}, {Name: "w2", Started: time.Now()}}}},
+			"workers", Skipped, "edict doctor",
+		},
 		"a partition of nobody":   {fake{status: resource.Status{Partitions: []resource.Partition{{ID: 1}}}}, "publishing", Failed, "edict worker list"},
 		"a log that fills":        {fake{status: resource.Status{Log: resource.LogStatus{RoomBytes: &room, FullInSeconds: &soon}}}, "disk", Warning, "edict log compact"},
 		"a disk that is trusted":  {fake{status: resource.Status{Durability: "relaxed"}}, "durability", Warning, "--durability strict"},

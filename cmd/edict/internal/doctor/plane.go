@@ -132,7 +132,43 @@ func (p Patient) workers(s resource.Status) Finding {
 			return Finding{"workers", Warning, fmt.Sprintf("%s is %s behind", w.Name, cli.Counted(w.Lag, "event")), p.asks("edict worker describe " + w.Name + " -w")}
 		}
 	}
+	if f, found := p.namesakes(s.Workers); found {
+		return f
+	}
 	return Finding{Check: "workers", State: OK, Detail: fmt.Sprintf("%d, the log folded up to %d of %d", len(s.Workers), s.Applied, s.Head)}
+}
+
+// forgotten is after what time a worker that was killed is listed no more, unless the plane has a
+// longer --lease-ttl.
+const forgotten = 30 * time.Second
+
+// namesakes are live workers of one name. One that was killed and came back without its data is
+// listed twice until its earlier start is forgotten.
+func (p Patient) namesakes(all []resource.Worker) (f Finding, found bool) {
+	newest := map[string]time.Time{} // start of a name
+	count := map[string]int{}
+	for _, w := range all {
+		count[w.Name]++
+		if w.Started.After(newest[w.Name]) {
+			newest[w.Name] = w.Started
+		}
+	}
+	for _, w := range all {
+		switch {
+		case count[w.Name] < 2:
+		case p.Now().Sub(newest[w.Name]) >= forgotten:
+			return Finding{
+				"workers", Warning, fmt.Sprintf("%d live workers have the name %s, and people cannot tell them apart", count[w.Name], w.Name),
+				p.asks("edict worker list -o wide") + "; edict serve --name NAME, another one for each",
+			}, true
+		default:
+			f, found = Finding{
+				"workers", Skipped, fmt.Sprintf("%s is listed twice, and was started only now: the plane may not have forgotten its earlier start", w.Name),
+				p.asks("edict doctor") + ", in half a minute",
+			}, true
+		}
+	}
+	return f, found
 }
 
 func (p Patient) partitions(s resource.Status) Finding {
