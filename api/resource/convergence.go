@@ -65,7 +65,7 @@ type Refusal struct {
 // log could not be asked for the time.
 type Lagging struct {
 	NodeID string     `json:"node_id"`
-	Since  *time.Time `json:"since" doc:"The log timestamp of the first change it is not known to have; of a node that holds other rules than it was sent, the time of its report. Null when the log did not answer."`
+	Since  *time.Time `json:"since" doc:"The log timestamp of the first change it is not known to have, or of the last one of its own labels or addresses where that came after; of a node that holds other rules than it was sent, the time of its report. Null when the log did not answer."`
 }
 
 // Convergence says how far all nodes have come.

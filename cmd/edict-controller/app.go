@@ -224,7 +224,7 @@ func (a *app) logger(cmd *cobra.Command) (*slog.Logger, error) {
 	opt.Level = level
 	switch a.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(cli.Whole(a.stderr), &opt)), nil
+		return slog.New(slog.NewTextHandler(cli.Messages(a.stderr), &opt)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(cli.Whole(a.stderr), &opt)), nil
 	}

@@ -111,6 +111,9 @@ func (a *app) printReport(r *integrity.Report) error {
 			fmt.Fprintf(w, "Restored:   %s, log %s at %d\n", stamp(l.Time), l.Log, l.Seq)
 		}
 		fmt.Fprintf(w, "Read up to: %d, chain hash %s\n", r.Verified, r.Hash)
+		if r.Damage == nil && r.Links > 0 {
+			fmt.Fprintf(w, "Agrees:     with the witness, up to event %d%s\n", r.Witnessed, notYet(r))
+		}
 		if d := r.Damage; d != nil {
 			fmt.Fprintf(w, "Damage:     %s, %s\n", d.Kind, where(d))
 		}
@@ -119,6 +122,14 @@ func (a *app) printReport(r *integrity.Report) error {
 		return err
 	}
 	return cli.Failed(cli.Differs, "the log is damaged (%s): %s; docs/recovery.md says what to do", r.Damage.Kind, r.Damage.Detail)
+}
+
+// notYet says which events the witness has no link of so far.
+func notYet(r *integrity.Report) string {
+	if r.Last <= r.Witnessed {
+		return ""
+	}
+	return "; it has no link yet of " + span(r.Witnessed+1, r.Last)
 }
 
 // span says which events there are.

@@ -148,6 +148,16 @@ func TestAWholeLogIsVerified(t *testing.T) {
 	require.Contains(t, errs, "nothing to accept")
 }
 
+func TestAVerifiedLogIsSaidToAgreeAsFarAsItIsWitnessed(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(20)
+	l.grow(3)
+	l.close()
+	code, out, _ := edict(t, "log", "verify", "--log", l.data)
+	require.Zero(t, code)
+	require.Contains(t, out, "\nAgrees:     with the witness, up to event 20; it has no link yet of events 21 to 23\n")
+}
+
 // TestDamageIsNamedBetweenItsLinks builds logs of three links, at 10, 20 and
 // 30, and damages them.
 func TestDamageIsNamedBetweenItsLinks(t *testing.T) {

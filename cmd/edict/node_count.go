@@ -53,9 +53,9 @@ var reportedListing = listing[resource.Node]{
 	columns: []column[resource.Node]{
 		nodeListing.columns[0],
 		{"state", func(n resource.Node) string { return n.Report.State }, false},
-		{"version", func(n resource.Node) string { return sequence(n.Report.Version) }, false},
+		{"reported", func(n resource.Node) string { return sequence(n.Report.Version) }, false},
 		{"desired", func(n resource.Node) string { return sequence(n.Report.DesiredVersion) }, false},
-		{"since", func(n resource.Node) string {
+		{"reported at", func(n resource.Node) string {
 			if n.Report.Since == nil {
 				return "-"
 			}

@@ -74,5 +74,5 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string, dry bool) erro
 }
 
 func writeImported(w io.Writer, r resource.BatchResult, dry bool) {
-	fmt.Fprintf(w, "%s applied, %d unchanged, %d rejected%s\n", cli.Counted(r.Applied, "node"), r.Unchanged, len(r.Rejected), dryNote(dry))
+	fmt.Fprintf(w, "%s registered, %d unchanged, %d rejected%s\n", cli.Counted(r.Applied, "node"), r.Unchanged, len(r.Rejected), dryNote(dry))
 }

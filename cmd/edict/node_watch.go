@@ -61,13 +61,14 @@ func (a nodeCommands) nodeWatchCommand() *cobra.Command {
 		Long: `Follow what a node is sent, from now on or after --from. Every event's signature
 is verified with the plane's keys. When the plane goes away, watch resumes where
 it was. On standard error it says when it is connected, and after which event. RULES is
-how many rules of the policy the node has. A policy that the node has no more is
-"dropped"; what was shown already, or was so when the watch began or in its --state,
+how many rules the policy has, of which the node may need fewer: 'edict node describe'
+counts those. A policy that the node has no more is "dropped"; what was shown already, or was so when the watch began or in its --state,
 and is sent once more, is "again". SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
-a state that must be pulled, come from --server. There new labels of the node send all
-that it has, under new ids: what stays as it was comes as "again". With --nats and --trust, and no
+a state that must be pulled, come from --server. After new labels of the
+node, what changed comes at once, and within half a minute most of what stayed, as
+"again". With --nats and --trust, and no
 --server, NATS is enough: where a state would be pulled, everything that the node
 has is asked for instead.
 
@@ -205,7 +206,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 func (a nodeCommands) tellConnected(address string) func(after policy.EventID) {
 	what := "connected to"
 	return func(after policy.EventID) {
-		fmt.Fprintf(a.stderr, "%s %s %s: what comes after event %s\n", stamp(time.Now()), what, address, after)
+		fmt.Fprintf(a.stderr, "%s %s %s, after event %s\n", time.Now().UTC().Format("15:04:05Z"), what, address, after)
 		what = "resumed at"
 	}
 }

@@ -59,8 +59,8 @@ func TestAWatchFitsItsTerminal(t *testing.T) {
 // A person reads what a replay came to as a sentence.
 func TestAReplayIsASentence(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "The log up to event 7 folds to 1 row, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 1, Digest: "ab"}))
-	require.Equal(t, "The log up to event 7 folds to 2 rows, with digest ab.", replayedText(snapshot.Result{Seq: 7, Rows: 2, Digest: "ab"}))
+	require.Equal(t, "The log up to event 7 folds to 1 row, with this digest:\n  ab", replayedText(snapshot.Result{Seq: 7, Rows: 1, Digest: "ab"}))
+	require.Equal(t, "The log up to event 7 folds to 2 rows, with this digest:\n  ab", replayedText(snapshot.Result{Seq: 7, Rows: 2, Digest: "ab"}))
 }
 
 // A plane that is not trusted is no trouble that ends by itself: what helps is said at once.

@@ -150,7 +150,7 @@ func (a replayCommands) printResult(w io.Writer, result snapshot.Result) error {
 
 // replayedText is what a fold came to, for people.
 func replayedText(r snapshot.Result) string {
-	return fmt.Sprintf("The log up to event %d folds to %s, with digest %s.", r.Seq, cli.Counted(r.Rows, "row"), r.Digest)
+	return fmt.Sprintf("The log up to event %d folds to %s, with this digest:\n  %s", r.Seq, cli.Counted(r.Rows, "row"), r.Digest)
 }
 
 // begin makes the read model to fold into: of an empty log, or of a checkpoint.

@@ -305,7 +305,7 @@ func (a *console) logger(cmd *cobra.Command, format, leastLevel string) (*slog.L
 	opt.ReplaceAttr = plainError
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(cli.Whole(a.stderr), &opt)), nil
+		return slog.New(slog.NewTextHandler(cli.Messages(a.stderr), &opt)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(cli.Whole(a.stderr), &opt)), nil
 	}

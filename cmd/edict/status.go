@@ -101,7 +101,7 @@ func writeStatus(w io.Writer, s resource.Status) {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
 	}
 	fmt.Fprintf(w, "Published:   %s\n", publishedText(s.Head, s.Partitions))
-	fmt.Fprintf(w, "Past:        %s\n\n", pastText(s.Past))
+	fmt.Fprintf(w, "Resume:      %s\n\n", pastText(s.Past))
 	workerTable(w, s)
 	fmt.Fprintln(w)
 	partitionTable(w, s.Partitions)

@@ -12,11 +12,11 @@ import (
 
 // pastText says how far back nodes that were away can resume without a pull.
 func pastText(p resource.Past) string {
-	text := "all of the log"
+	text := "from any event of the log"
 	if p.From > 0 {
-		text = fmt.Sprintf("back to event %d", p.From+1)
+		text = fmt.Sprintf("from event %d on", p.From+1)
 	}
-	text += fmt.Sprintf(", %s, %s", cli.Counted(p.Records, "record"), sizeText(uint64(p.Bytes)))
+	text += fmt.Sprintf(", %s kept, %s", cli.Counted(p.Records, "record"), sizeText(uint64(p.Bytes)))
 	if p.Dropped > 0 {
 		text += fmt.Sprintf(", %d dropped for want of room", p.Dropped)
 	}

@@ -38,8 +38,8 @@ func TestTheStatusNamesProjectsOverTheirShare(t *testing.T) {
 }
 
 func TestThePastIsToldByItsFirstEvent(t *testing.T) {
-	require.Equal(t, "all of the log, 0 records, 0 B", pastText(resource.Past{}))
-	require.Equal(t, "back to event 8, 3 records, 1.5 MiB, 2 dropped for want of room", pastText(resource.Past{From: 7, Records: 3, Bytes: 3 << 19, Dropped: 2}))
+	require.Equal(t, "from any event of the log, 0 records kept, 0 B", pastText(resource.Past{}))
+	require.Equal(t, "from event 8 on, 3 records kept, 1.5 MiB, 2 dropped for want of room", pastText(resource.Past{From: 7, Records: 3, Bytes: 3 << 19, Dropped: 2}))
 }
 
 func TestAStatusThatIsWatchedLeavesOneLookOnTheTerminal(t *testing.T) {

@@ -132,7 +132,8 @@ Next:
   edit the files in %[1]s, then
   retectl validate --repo %[1]s
   retectl compile --repo %[1]s --signing-key %[2]s
-  retectl bundle laptop --repo %[1]s --keys %[3]s --out laptop-bundle
+  retectl bundle laptop --repo %[1]s --keys %[3]s \
+    --out laptop-bundle
 `, dir, filepath.Join(keys, signer+".key"), keys)
 	return err
 }

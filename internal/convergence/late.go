@@ -14,7 +14,9 @@ import (
 // Lagging is a node that has not applied what it should.
 type Lagging struct {
 	Node  policy.NodeID
-	Since time.Time // log timestamp of the first change that it is not known to have
+	// Since is the log timestamp of the first change that it is not known to have, or of the
+	// last change of its own labels or addresses, where that came after.
+	Since time.Time
 }
 
 // late is a node that lags, and since which event.

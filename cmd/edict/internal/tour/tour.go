@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -116,13 +118,28 @@ func (o Options) stay(ctx context.Context, c *client.Client, commands ...string)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "\nThe plane goes on serving until it is interrupted. Try:\n  export EDICT_SERVER=%s\n", c.Server())
+	fmt.Fprintf(o.Out, "\nThe plane goes on serving until it is interrupted. Try:\n%s  export EDICT_SERVER=%s\n", o.findable(), c.Server())
 	for _, command := range append(commands, "edict ui") {
 		fmt.Fprintf(o.Out, "  %s\n", command)
 	}
 	fmt.Fprintf(o.Out, "\nIts console: %s\n", strings.TrimSuffix(c.Server(), "/")+link.Path)
 	<-ctx.Done()
 	return nil
+}
+
+// findable is the line after which a shell finds this edict; empty: it does.
+func (o Options) findable() string {
+	found, err := exec.LookPath("edict")
+	there, err2 := os.Stat(found)
+	own, err3 := os.Stat(o.Binary)
+	if errors.Join(err, err2, err3) == nil && os.SameFile(there, own) {
+		return ""
+	}
+	dir, err := filepath.Abs(filepath.Dir(o.Binary))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("  export PATH=%q:$PATH\n", dir)
 }
 
 // tell narrates one step.
