@@ -13,7 +13,7 @@ import (
 
 // Lagging is a node that has not applied what it should.
 type Lagging struct {
-	Node  policy.NodeID
+	Node policy.NodeID
 	// Since is the log timestamp of the first change that it is not known to have, or of the
 	// last change of its own labels or addresses, where that came after.
 	Since time.Time
