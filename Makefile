@@ -27,7 +27,7 @@ build: ## the binaries, in bin/
 demo: build ## the main job, narrated; KEEP=1 leaves the plane serving
 	bin/edict demo $(if $(KEEP),--keep)
 
-# The table of speed and size, each figure beside its floor, on a quiet machine: one of its measures, loud, takes six minutes alone. BENCH takes its
+# The table of speed and size, each figure beside its floor, on a quiet machine. BENCH takes its
 # flags: make bench BENCH="-only fold -json bench.json"; -quick is a tenth of the work.
 bench: ## speed and size, each beside its floor; BENCH=-quick
 	$(GO) run ./test/bench $(BENCH)

@@ -35,8 +35,12 @@ const (
 	gone    = "gone"
 )
 
-// leastChange is what two runs of one binary differ by on a quiet machine.
-const leastChange = 0.05
+const (
+	// leastChange is what two runs of one binary differ by on a quiet machine.
+	leastChange = 0.05
+	// loneNoise is how far a figure may be off that was taken once.
+	loneNoise = 0.05
+)
 
 // readTable reads what -json wrote of a whole run.
 func readTable(path string) (*table, error) {
@@ -116,10 +120,10 @@ func ratios(a, b *line) bool { return a.Ratio > 0 && b.Ratio > 0 }
 // the better.
 func changeOf(old, l *line) (float64, string) {
 	from, to := old.Value, l.Value
-	noise := old.Samples.noise() + l.Samples.noise()
+	noise := math.Hypot(old.Samples.noise(), l.Samples.noise())
 	if ratios(old, l) {
 		from, to = old.Ratio, l.Ratio
-		noise += old.Floor.Samples.noise() + l.Floor.Samples.noise()
+		noise = math.Hypot(noise, math.Hypot(old.Floor.Samples.noise(), l.Floor.Samples.noise()))
 	}
 	if from == 0 {
 		return 0, same
@@ -139,7 +143,7 @@ func changeOf(old, l *line) (float64, string) {
 func (s samples) noise() float64 {
 	m := s.median()
 	if len(s) < 2 || m == 0 {
-		return 0
+		return loneNoise
 	}
 	return (s.at(0.75) - s.at(0.25)) / m / math.Sqrt(float64(len(s)))
 }

@@ -41,11 +41,11 @@ func TestARunIsHeldAgainstAnEarlierOne(t *testing.T) {
 
 func TestAChangeWithinWhatSamplesDifferByIsNone(t *testing.T) {
 	before := runOf(samples{90, 100, 110}, samples{200}, samples{100}, samples{10})
-	now := runOf(samples{72, 82, 92}, samples{200}, samples{104}, samples{10.6})
-	require.Equal(t, []string{"fold same", "fold: in bulk same", "fold: one event WORSE"}, verdicts(compare(&before, &now)))
-	now = runOf(samples{81, 82, 83}, samples{200}, samples{104}, samples{10.4})
-	before = runOf(samples{99, 100, 101}, samples{200}, samples{100}, samples{10})
-	require.Equal(t, []string{"fold WORSE", "fold: in bulk same", "fold: one event same"}, verdicts(compare(&before, &now)))
+	now := runOf(samples{72, 82, 92}, samples{200}, samples{104}, samples{11})
+	require.Equal(t, []string{"fold same", "fold: in bulk same", "fold: one event same"}, verdicts(compare(&before, &now)), "of one sample nobody knows")
+	now = runOf(samples{81, 82, 83}, samples{199, 200, 201}, samples{103, 104, 105}, samples{10.5, 10.6, 10.7})
+	before = runOf(samples{99, 100, 101}, samples{199, 200, 201}, samples{99, 100, 101}, samples{9.9, 10, 10.1})
+	require.Equal(t, []string{"fold WORSE", "fold: in bulk same", "fold: one event WORSE"}, verdicts(compare(&before, &now)))
 }
 
 func TestWhatOthersDisturbedIsNotJudged(t *testing.T) {

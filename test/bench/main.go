@@ -115,7 +115,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args.
 
 type options struct {
 	only, json, compare, cpuProfile, binary, temp, spanProfile, spanAllocs, soakHeaps string
-	quick, strict                                                                     bool
+	quick, strict, all                                                                bool
 	rounds                                                                            int
 }
 
@@ -174,7 +174,8 @@ func main() {
 	for _, m := range measures {
 		names = append(names, m.name)
 	}
-	flag.StringVar(&o.only, "only", "", "measures to run, comma separated, all but soak and flip when absent: "+strings.Join(names, ", "))
+	flag.StringVar(&o.only, "only", "", "measures to run, comma separated; when absent all but those that take long ("+strings.Join(long, ", ")+"): "+strings.Join(names, ", "))
+	flag.BoolVar(&o.all, "all", false, "those that take long, too: an hour in all")
 	flag.StringVar(&o.json, "json", "", "write the table as JSON to `file` (- is stdout, instead of the text)")
 	flag.StringVar(&o.compare, "compare", "", "hold the figures against those of an earlier run, which -json wrote to `file`: better, worse or the same")
 	flag.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to `file`; best with -only")
@@ -183,7 +184,7 @@ func main() {
 	flag.StringVar(&o.spanAllocs, "spanallocs", "", "write a profile of its allocations to `file`")
 	flag.StringVar(&o.binary, "edict", "", "the product's `binary`; built from this module when not given")
 	flag.StringVar(&o.temp, "temp", "", "`directory` for temporary data, on the disk to be measured")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken; the median counts")
+	flag.IntVar(&o.rounds, "rounds", 1, "how often each figure is taken; the median counts")
 	flag.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: tries the bench itself")
 	flag.BoolVar(&o.strict, "strict", false, "exit 1 when a target is missed, or a figure became worse")
 	flag.Parse()
@@ -200,7 +201,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	chosen, err := choose(o.only)
+	chosen, err := choose(o.only, o.all)
 	if err != nil {
 		return err
 	}
@@ -255,11 +256,13 @@ func run(ctx context.Context, o options) (err error) {
 	return errors.Join(t.verdict(o.strict), c.verdict(o.strict))
 }
 
-// choose finds measures by name; no names: all.
-func choose(only string) ([]measure, error) {
+// long are measures without which all others are over within ten minutes, each taken once.
+var long = []string{"soak", "ten-million", "loud", "flip", "hostile", "resume", "fleet", "restart"}
+
+// choose finds measures by name; no names: those that are not long, or all.
+func choose(only string, all bool) ([]measure, error) {
 	if only == "" {
-		// A long life takes longer than everything else together, and loud has what flip has.
-		return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return m.name == "soak" || m.name == "flip" }), nil
+		return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return !all && slices.Contains(long, m.name) }), nil
 	}
 	var chosen []measure
 	for name := range strings.SplitSeq(only, ",") {

@@ -245,7 +245,16 @@ func (s *span) time(r *spanned, work func() error) error {
 	}
 	r.User = time.Duration(after.Utime.Nano() - before.Utime.Nano()).Seconds()
 	r.System = time.Duration(after.Stime.Nano() - before.Stime.Nano()).Seconds()
-	r.Resident = float64(after.Maxrss) / (1 << 10)
+	// What rusage has is, of a process that starts small, what its parent had.
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("resident memory is read from /proc: %w", err)
+	}
+	most, err := statusBytes(string(status), "VmHWM")
+	if err != nil {
+		return err
+	}
+	r.Resident = most / (1 << 20)
 	heap, made := heapNow()
 	r.Heap, r.Allocs = float64(heap)/(1<<20), made-allocs
 	return nil
