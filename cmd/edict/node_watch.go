@@ -67,8 +67,8 @@ and is sent once more, is "again". SIGINT ends it.
 
 With --nats the events come over NATS, live and replayed, and only the keys, and
 a state that must be pulled, come from --server. After new labels of the
-node, what changed comes at once, and within half a minute most of what stayed, as
-"again". With --nats and --trust, and no
+node, what changed comes at once; of what stayed, some may come once more within half
+a minute, as "again". With --nats and --trust, and no
 --server, NATS is enough: where a state would be pulled, everything that the node
 has is asked for instead.
 
@@ -106,6 +106,7 @@ though it is not shown, and then each event.`,
 		},
 	}
 	a.clientFlags(cmd)
+	a.projectFlag(cmd)
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "event id to begin after; 0 for all that the node has (default now)")
 	cmd.Flags().StringVar(&opt.NATS, "nats", "", "NATS server, such as nats://127.0.0.1:4222, to follow on instead of --server")
@@ -148,7 +149,11 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	}
 	var names func(id uuid.UUID) string
 	if a.format == formatTable {
-		names = watchedNames(cmd.Context(), c, id, opt.NATS == "")
+		project, err := a.projectID(cmd)
+		if err != nil {
+			return err
+		}
+		names = watchedNames(cmd.Context(), c, project, id, opt.NATS == "")
 	}
 	server := c.Server()
 	if opt.NATS != "" && opt.Trust != nil && !cmd.Flags().Changed("server") {

@@ -52,8 +52,9 @@ const namesPatience = 2 * time.Second
 
 // watchedNames names the policies of a node that is followed: by slug, else by id.
 // Each policy that is not known is asked for once; now, those that the node has
-// already, which may be deleted when an event names them.
-func watchedNames(ctx context.Context, c *client.Client, node string, now bool) func(id uuid.UUID) string {
+// already, which may be deleted when an event names them. One that the node has no
+// more is asked for in the project.
+func watchedNames(ctx context.Context, c *client.Client, project uuid.UUID, node string, now bool) func(id uuid.UUID) string {
 	known := slugs{}
 	ask := func() {
 		ctx, cancel := context.WithTimeout(ctx, namesPatience)
@@ -68,9 +69,20 @@ func watchedNames(ctx context.Context, c *client.Client, node string, now bool) 
 	return func(id uuid.UUID) string {
 		if _, ok := known[id]; !ok {
 			if ask(); known[id] == "" {
-				known[id] = id.String() // it is gone already
+				known[id] = slugIn(ctx, c, project, id)
 			}
 		}
 		return known.of(id)
 	}
+}
+
+// slugIn is the slug of a policy of a project, else its id.
+func slugIn(ctx context.Context, c *client.Client, project, id uuid.UUID) string {
+	ctx, cancel := context.WithTimeout(ctx, namesPatience)
+	defer cancel()
+	p, err := c.Policies.Get(ctx, project, id)
+	if err != nil {
+		return id.String() // it is gone, or in another project
+	}
+	return p.Slug
 }

@@ -133,8 +133,8 @@ Next:
   retectl validate --repo %[1]s
   retectl compile --repo %[1]s --signing-key %[2]s
   retectl bundle laptop --repo %[1]s --keys %[3]s \
-    --out laptop-bundle
-`, dir, filepath.Join(keys, signer+".key"), keys)
+    --out %[4]s
+`, dir, filepath.Join(keys, signer+".key"), keys, filepath.Join(filepath.Dir(dir), "laptop"))
 	return err
 }
 
