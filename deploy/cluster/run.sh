@@ -59,13 +59,11 @@ start() {
 }
 # The servers take a moment to agree on a leader; until then a worker ends with 7 and is started again.
 first() {
-	for _ in $(seq 60); do
-		start "$1"
-		for _ in $(seq 50); do
-			kill -0 "${worker[$1]}" 2>/dev/null || break
-			bin/edict probe readyz --server "$(http "$1")" >/dev/null 2>&1 && return
-			sleep 0.2
-		done
+	start "$1"
+	for _ in $(seq 600); do
+		bin/edict probe readyz --server "$(http "$1")" >/dev/null 2>&1 && return
+		sleep 0.2
+		kill -0 "${worker[$1]}" 2>/dev/null || start "$1"
 	done
 	say "worker w$1 does not start:" >&2
 	tail -3 "$dir/w$1.log" >&2
