@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -57,8 +58,41 @@ func (f flowFlags) flow(cmd *cobra.Command) (client.Flow, error) {
 	return q, nil
 }
 
+// asked is a flow that a node was asked about.
+type asked struct {
+	node, peer, port string
+	to               bool // the node opens it
+}
+
+func (f flowFlags) asked(node string) asked {
+	if f.to != "" {
+		return asked{node, f.to, f.port, true}
+	}
+	return asked{node, f.from, f.port, false}
+}
+
+// text says which flow it is, and which end of it was asked.
+func (q asked) text() string {
+	if q.to {
+		return fmt.Sprintf("%s -> %s, %s: egress at %s", q.node, q.peer, q.port, q.node)
+	}
+	return fmt.Sprintf("%s -> %s, %s: ingress at %s", q.peer, q.node, q.port, q.node)
+}
+
+// otherEnd asks the peer the same; empty: it is no node.
+func (q asked) otherEnd() string {
+	if _, err := netip.ParseAddr(q.peer); err == nil {
+		return ""
+	}
+	option := "--to"
+	if q.to {
+		option = "--from"
+	}
+	return fmt.Sprintf("edict datapath explain %s %s %s --port %s", q.peer, option, q.node, q.port)
+}
+
 // asking is a command that asks a node's table about one flow.
-func (a datapathCommands) asking(use, short, long string, write func(w io.Writer, e resource.FlowVerdict)) *cobra.Command {
+func (a datapathCommands) asking(use, short, long string, write func(w io.Writer, q asked, e resource.FlowVerdict)) *cobra.Command {
 	var f flowFlags
 	cmd := a.datapathClient(&cobra.Command{
 		Use: use, Short: short, Long: long, Args: cli.Args(1, 1),
@@ -77,7 +111,7 @@ func (a datapathCommands) asking(use, short, long string, write func(w io.Writer
 			}
 			a.warnFaults(e.Warnings)
 			a.warnRefused(e.Refused)
-			return a.print(e, func(w io.Writer) { write(w, e) })
+			return a.print(e, func(w io.Writer) { write(w, f.asked(args[0]), e) })
 		},
 	})
 	f.add(cmd)
@@ -88,7 +122,7 @@ func (a datapathCommands) datapathLookupCommand() *cobra.Command {
 	return a.asking("lookup NODE {--to|--from} PEER --port PORT/PROTOCOL", "Look a flow up in a node's table", "", writeLookup)
 }
 
-func writeLookup(w io.Writer, e resource.FlowVerdict) {
+func writeLookup(w io.Writer, _ asked, e resource.FlowVerdict) {
 	if e.Entry == nil {
 		fmt.Fprintf(w, "%s  no entry\n", e.Verdict)
 		return
@@ -111,7 +145,8 @@ past.`, writeExplanation)
 	return cmd
 }
 
-func writeExplanation(w io.Writer, e resource.FlowVerdict) {
+func writeExplanation(w io.Writer, q asked, e resource.FlowVerdict) {
+	fmt.Fprintf(w, "Flow:     %s\n", q.text())
 	fmt.Fprintf(w, "Verdict:  %s\n", colouredCell(w, "verdict", e.Verdict))
 	if e.Rule != nil {
 		fmt.Fprintf(w, "Rule:     %s, tier %s, priority %d\nSays:     %s\n", deciding(e.Rule), e.Rule.Tier, e.Rule.Priority, e.Rule.Text)
@@ -126,6 +161,9 @@ func writeExplanation(w io.Writer, e resource.FlowVerdict) {
 	} else {
 		fmt.Fprintf(w, "Entry:    identity %s, %s, ports %s: %s%s, precedence %d\n", identityText(e.Entry.Identity), e.Entry.Protocol,
 			portText(*e.Entry), e.Entry.Verdict, entryExtras(*e.Entry), e.Entry.Precedence)
+	}
+	if other := q.otherEnd(); other != "" {
+		fmt.Fprintf(w, "Besides:  the other end decides for itself: %s\n", other)
 	}
 	if len(e.Considered) == 0 {
 		return

@@ -211,7 +211,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 func (a nodeCommands) tellConnected(address string) func(after policy.EventID) {
 	what := "connected to"
 	return func(after policy.EventID) {
-		fmt.Fprintf(a.stderr, "%s %s %s, after event %s\n", time.Now().UTC().Format("15:04:05Z"), what, address, after)
+		fmt.Fprintf(a.stderr, "%s %s %s, after event id %s\n", time.Now().UTC().Format("15:04:05Z"), what, address, after)
 		what = "resumed at"
 	}
 }

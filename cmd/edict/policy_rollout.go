@@ -164,14 +164,22 @@ func waitsText(x resource.Waves, p resource.Policy) string {
 	return x.WaitsFor
 }
 
+// auditedText says what a policy in audit mode would have denied.
+func auditedText(a resource.Audited) string {
+	if a.Nodes == 0 {
+		return "no node has counted yet; agents with --apply nftables do"
+	}
+	return fmt.Sprintf("of packets that nodes sent, its rules would have denied %d and the default %d; of those that they received, %d and %d; counted by %s",
+		a.Egress, a.ByDefault.Egress, a.Ingress, a.ByDefault.Ingress, cli.Counted(a.Nodes, "node"))
+}
+
 func writeRollout(w io.Writer, r resource.Rollout, p resource.Policy) {
 	fmt.Fprintf(w, "Applied:      %d of %s\nDropped:      %s\n", r.Applied, cli.Counted(r.Desired, "node"), cli.Counted(r.Dropped, "node"))
 	if r.Waves != nil {
 		writeWaves(w, *r.Waves, p)
 	}
 	if a := r.Audited; a != nil {
-		fmt.Fprintf(w, "Audit:        its rules would have denied %d packets of egress, %d of ingress, at %s that count\n", a.Egress, a.Ingress, cli.Counted(a.Nodes, "node"))
-		fmt.Fprintf(w, "              and %d of egress, %d of ingress would have been allowed by no rule\n", a.ByDefault.Egress, a.ByDefault.Ingress)
+		fmt.Fprintf(w, "Audit:        %s\n", auditedText(*a))
 	}
 	if r.P50Seconds != nil && r.P99Seconds != nil {
 		fmt.Fprintf(w, "Took:         %.3f s (p50), %.3f s (p99)\n", *r.P50Seconds, *r.P99Seconds)

@@ -28,3 +28,10 @@ func TestStatusCountsTheNodesThatHaveNotAppliedByOutcome(t *testing.T) {
 		convergenceText(resource.Convergence{Desired: 6, Applied: 2, Reported: 5, ByState: &some, NotApplied: resource.NotApplied{Refused: 2, Drift: 1}, Lagging: []resource.Lagging{{NodeID: "db-1"}}}))
 	require.Equal(t, "6 of 6 applied", convergenceText(resource.Convergence{Desired: 6, Applied: 6, Reported: 5}), "of a plane that does not say it")
 }
+
+// What nodes counted is said of each way, and so is that nobody counted yet.
+func TestWhatAnAuditCountedIsSaid(t *testing.T) {
+	require.Equal(t, "no node has counted yet; agents with --apply nftables do", auditedText(resource.Audited{}))
+	require.Equal(t, "of packets that nodes sent, its rules would have denied 1 and the default 3; of those that they received, 2 and 4; counted by 1 node",
+		auditedText(resource.Audited{Nodes: 1, Egress: 1, Ingress: 2, ByDefault: resource.AuditedByDefault{Egress: 3, Ingress: 4}}))
+}

@@ -85,7 +85,7 @@ func originText(l resource.LogStatus) string {
 }
 
 func writeStatus(w io.Writer, s resource.Status) {
-	fmt.Fprintf(w, "Log:         head %d, applied %d, %s, created %s\n", s.Head, s.Applied, sizeText(s.Log.Bytes), stamp(s.Log.Created))
+	fmt.Fprintf(w, "Log:         head %d, folded up to %d, %s, created %s\n", s.Head, s.Applied, sizeText(s.Log.Bytes), stamp(s.Log.Created))
 	if s.Log.Begins > 0 {
 		fmt.Fprintf(w, "Origin:      %s\n", originText(s.Log))
 	}

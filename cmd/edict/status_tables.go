@@ -45,7 +45,7 @@ func workerTable(w io.Writer, s resource.Status) {
 	for i, x := range workersIn(s) {
 		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), fmt.Sprint(len(x.Partitions)), orNone(x.HTTP), stamp(x.Started)}
 	}
-	columns(w, []string{"worker", "applied", "behind", "partitions", "http", "started"}, rows)
+	columns(w, []string{"worker", "folded", "behind", "partitions", "http", "started"}, rows)
 }
 
 // partitionTable shows partitions that say the same in one line.

@@ -100,7 +100,7 @@ func writeTopWorkers(w io.Writer, s resource.Status, all []busyWorker) {
 		}
 		rows[i] = []string{x.Name, fmt.Sprint(x.Applied), fmt.Sprint(x.Lag), rate, fmt.Sprint(x.Partitions), stamp(x.Started)}
 	}
-	columns(w, []string{"worker", "applied", "behind", "events/s", "partitions", "started"}, rows)
+	columns(w, []string{"worker", "folded", "behind", "events/s", "partitions", "started"}, rows)
 }
 
 func (a topCommands) topNodesCommand() *cobra.Command {

@@ -78,7 +78,7 @@ var workerListing = listing[workerDescription]{
 	kind: "worker", name: func(w workerDescription) string { return w.Name },
 	columns: []column[workerDescription]{
 		{"name", func(w workerDescription) string { return w.Name }, false},
-		{"applied", func(w workerDescription) string { return fmt.Sprint(w.Applied) }, false},
+		{"folded", func(w workerDescription) string { return fmt.Sprint(w.Applied) }, false},
 		{"behind", func(w workerDescription) string { return fmt.Sprint(w.Lag) }, false},
 		{"partitions", func(w workerDescription) string { return fmt.Sprint(len(w.Partitions)) }, false},
 		{"started", func(w workerDescription) string { return stamp(w.Started) }, false},

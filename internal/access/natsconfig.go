@@ -23,7 +23,8 @@ type NATSServer struct {
 func (k *NATSKeys) Config(s NATSServer) (string, error) {
 	var b strings.Builder
 	b.WriteString(`# A NATS server for Edict, as "edict nats bootstrap --print" says it. Nothing in here is secret.
-# It runs as it is (nats-server --config FILE). In a configuration of your own include it first: what follows stands above it.
+# It runs as it is (nats-server --config FILE). A configuration of your own includes it in its
+# first line: what you write below that counts in place of what is in here.
 `)
 	var faults []error
 	line := func(indent, name, value string) {

@@ -214,6 +214,7 @@ func TestAMomentOfThePast(t *testing.T) {
 		"2": {200, "", ""}, "3": {200, "", ""}, "2026-11-20T12:00:03.5Z": {200, "", ""},
 		"4":                      {404, "node_not_found", ""},
 		"5":                      {400, "not_yet", "ends at 4"},
+		"122506758466830351":     {400, "not_yet", "is no log sequence"},
 		"1":                      {410, "log_compacted", "begins at 2"},
 		"2026-11-20T12:00:01.5Z": {410, "log_compacted", ""},
 		"2026-12-20T12:00:00Z":   {400, "not_yet", "ends at event 4"},

@@ -36,7 +36,7 @@ func (t *tour) comeBack(ctx context.Context) error {
 	if !maps.Equal(want, got) {
 		return fmt.Errorf("%w: node %s missed changes of %v and got %v", errDiffers, n.ID, want, got)
 	}
-	t.tell("Node %s came back and resumed after event %d: exactly the %s it had missed, in %s.", n.ID, t.left, cli.Counted(len(want), "message"), ms(took))
+	t.tell("Node %s came back and resumed after event id %d: exactly the %s it had missed, in %s.", n.ID, t.left, cli.Counted(len(want), "message"), ms(took))
 	return nil
 }
 
