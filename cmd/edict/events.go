@@ -33,7 +33,8 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show the log's events with what became of them, or follow it", Args: cli.Args(0, 0),
 		Long: `Show the events of the log, oldest first, with what the fold made of each: applied, or
-rejected with the code. With --watch, follow it: a stream that breaks is taken up behind
+rejected with the code. Applied here means that it counts, and not yet that nodes
+applied it: 'edict policy rollout' says that. With --watch, follow it: a stream that breaks is taken up behind
 the last event. Without --project these are the events of the whole plane, which needs
 plane#read; those of a project need project#read.`,
 		Example: `  edict events --since 24h --policy web-to-db
