@@ -28,6 +28,7 @@ import (
 	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/test/authority"
+	"github.com/edictdev/edict/internal/test/output"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -55,7 +56,7 @@ type guarded struct {
 	ca     *authority.Authority
 	trust  *tls.Config
 	tokens map[string]string
-	log    *lines
+	log    *output.Buffer
 	data   string       // directory
 	said   bytes.Buffer // answers that refuse, and pages for operators
 	opt    Options
@@ -86,7 +87,7 @@ func parseRelations(t *testing.T, texts ...string) (all []policy.Relation) {
 }
 
 func startGuarded(t *testing.T, external bool, set ...func(*Options)) *guarded {
-	g := &guarded{t: t, ca: authority.New(t, t.TempDir()), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: new(lines), data: t.TempDir()}
+	g := &guarded{t: t, ca: authority.New(t, t.TempDir()), tokens: map[string]string{"nobody": "edt_nobody", "none": "", "named": "spiffe\x00spiffe://edict.test/root"}, log: new(output.Buffer), data: t.TempDir()}
 	issue(t, g.ca, "plane", "")
 	pool, err := access.ReadCA(g.ca.File("ca.crt"))
 	require.NoError(t, err)
@@ -215,7 +216,7 @@ func tryDoors(t *testing.T, g *guarded) {
 // keepsSecrets looks for every credential that was shown in what the plane
 // logged, answered and stored: its events, and the streams they are in.
 func (g *guarded) keepsSecrets(t *testing.T) {
-	texts := map[string][]byte{"its log": []byte(g.log.text()), "answers": g.said.Bytes()}
+	texts := map[string][]byte{"its log": []byte(g.log.String()), "answers": g.said.Bytes()}
 	require.NoError(t, filepath.WalkDir(g.data, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			texts[path], err = os.ReadFile(path)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edictdev/edict/internal/relay"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/output"
 	"github.com/edictdev/edict/internal/worker"
 )
 
@@ -66,10 +67,10 @@ func TestWorkersThatFoldedTheSameAgree(t *testing.T) {
 }
 
 func TestAWorkerThatTheWitnessConfirmsGoesOn(t *testing.T) {
-	var out lines
+	var out output.Buffer
 	p := folding(t, Options{witnessEvery: 5 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&out, nil))})
 	require.Eventually(t, func() bool { return p.store.Agreed() >= 2000 }, 20*time.Second, time.Millisecond)
 	p.meets(t, changed(p.worker.Self().Links, 1))
-	require.Eventually(t, func() bool { return strings.Contains(out.text(), "another worker folded another log") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "another worker folded another log") }, 20*time.Second, time.Millisecond)
 	require.NoError(t, p.alarm.Raised())
 }

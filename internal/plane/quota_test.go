@@ -29,7 +29,7 @@ func TestAProducerBeyondItsShareIsShutOut(t *testing.T) {
 	}
 	_, err = operator.nats()
 	require.ErrorIs(t, err, nats.ErrAuthorization)
-	require.Eventually(t, func() bool { return strings.Contains(g.log.text(), "has had its share") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(g.log.String(), "has had its share") }, 20*time.Second, time.Millisecond)
 	other, err := author.nats()
 	require.NoError(t, err)
 	_, err = other.Request("edict.log."+ours+".node.a", []byte("x"), 10*time.Second)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,25 +15,8 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/snapshot"
+	"github.com/edictdev/edict/internal/test/output"
 )
-
-// lines is a log that is read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 func putNodes(t *testing.T, c *client.Client, from, to int) {
 	t.Helper()
@@ -64,7 +46,7 @@ func TestANewWorkerStartsFromTheNewestCheckpointThatIsSound(t *testing.T) {
 	require.NoError(t, err)
 
 	worker := func() string {
-		var log lines
+		var log output.Buffer
 		at, stop := start(t, Options{
 			Data: t.TempDir(), NATS: at.NATS, SigningKey: dir + "/signing.key", Announce: []int{},
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -73,7 +55,7 @@ func TestANewWorkerStartsFromTheNewestCheckpointThatIsSound(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, live.Digest, got.Digest)
 		stop()
-		return log.text()
+		return log.String()
 	}
 	require.Contains(t, worker(), `"the read model starts from a checkpoint" seq=30`)
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 // storeFiles are files of a read model.
@@ -80,7 +81,7 @@ func TestADamagedReadModelIsMadeAnew(t *testing.T) {
 			}
 			for range times {
 				harm(t, dir)
-				var out lines
+				var out output.Buffer
 				func() {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -93,11 +94,11 @@ func TestADamagedReadModelIsMadeAnew(t *testing.T) {
 					cancel()
 					require.NoError(t, <-ended)
 				}()
-				require.NotContains(t, out.text(), ".go:", "no stack")
+				require.NotContains(t, out.String(), ".go:", "no stack")
 				if aside := asides(t, dir); len(aside) > 0 {
 					require.Equal(t, []string{filepath.Join(dir, "store.damaged")}, aside)
-					require.Equal(t, 1, strings.Count(out.text(), "the read model is damaged"), out.text())
-					require.Contains(t, out.text(), aside[0])
+					require.Equal(t, 1, strings.Count(out.String(), "the read model is damaged"), out.String())
+					require.Contains(t, out.String(), aside[0])
 				} else {
 					require.NotContains(t, name, "table")
 				}
@@ -129,7 +130,7 @@ func TestAReadModelThatIsDamagedWhileItIsReadEndsTheProcess(t *testing.T) {
 		require.NoError(t, <-ended)
 	}()
 
-	var out lines
+	var out output.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p, err := Open(ctx, Options{Data: dir, HTTP: "127.0.0.1:0", NATSListen: "none", Relaxed: true, Log: slog.New(slog.NewTextHandler(&out, nil))})
@@ -146,7 +147,7 @@ func TestAReadModelThatIsDamagedWhileItIsReadEndsTheProcess(t *testing.T) {
 	require.ErrorAs(t, <-ended, &corrupt)
 	require.NotContains(t, corrupt.Error(), "\n")
 	p.Close()
-	require.NotContains(t, out.text(), ".go:", "no stack")
+	require.NotContains(t, out.String(), ".go:", "no stack")
 
 	p = running(t, Options{Data: dir, NATSListen: "none"})
 	require.NoError(t, p.store.Wait(t.Context(), folded+events))

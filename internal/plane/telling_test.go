@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/output"
 	"github.com/edictdev/edict/internal/worker"
 )
 
@@ -112,9 +113,9 @@ func TestTheNodeStreamOfAnOlderReleaseIsNamedAndLeftAlone(t *testing.T) {
 	_, err := js.CreateStream(t.Context(), old)
 	require.NoError(t, err)
 	file, _ := newKeyFile(t)
-	var log lines
+	var log output.Buffer
 	_, stop := start(t, Options{Data: t.TempDir(), NATS: "nats://" + e.opt.Listen, SigningKey: file, Relaxed: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	require.Equal(t, 1, strings.Count(log.text(), "stream="+streams.OldNodesStream))
+	require.Equal(t, 1, strings.Count(log.String(), "stream="+streams.OldNodesStream))
 	stop()
 	s, err := js.Stream(t.Context(), streams.OldNodesStream)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 // flipLinks changes a byte of each of these links of a stopped plane's witness,
@@ -49,14 +50,14 @@ func TestALinkThatCannotBeReadIsDoneWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := data(t)
 			flipLinks(t, dir, which)
-			var out lines
+			var out output.Buffer
 			p := running(t, Options{Data: dir, NATSListen: "none", witnessEvery: 5 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&out, nil))})
 			require.NoError(t, p.store.Wait(t.Context(), folded))
 			_, err := p.stream.PublishAll(t.Context(), nodes(folded+1, folded+10))
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return p.witness.Last() == folded+10 }, 20*time.Second, time.Millisecond, "links are written again")
 			require.NoError(t, p.alarm.Raised())
-			require.Contains(t, out.text(), "links of the log's witness cannot be read")
+			require.Contains(t, out.String(), "links of the log's witness cannot be read")
 		})
 	}
 }

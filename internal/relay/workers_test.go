@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 // member is one process in the register, inside a bubble.
@@ -117,44 +119,30 @@ func TestTwoWorkersOfOneNameAreToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const told = "another live worker has the same name"
 		b := newFakeBucket()
-		var first, second, third, fourth syncedLog
-		x := joinAs(t, b, "1", "x", "w1", first.logger())
+		var first, second, third, fourth output.Buffer
+		x := joinLogged(t, b, "1", "x", "w1", &first)
 		synctest.Wait()
 		x.leases.block() // as if it were killed: its lease stands for a while
 		time.Sleep(time.Second)
-		joinAs(t, b, "2", "y", "w1", second.logger())
+		joinLogged(t, b, "2", "y", "w1", &second)
 		time.Sleep(time.Minute)
-		require.Zero(t, second.count(told), "the other is dead")
-		z := joinAs(t, b, "3", "z", "w1", third.logger())
-		joinAs(t, b, "4", "other", "w2", fourth.logger())
+		require.Zero(t, strings.Count(second.String(), told), "the other is dead")
+		z := joinLogged(t, b, "3", "z", "w1", &third)
+		joinLogged(t, b, "4", "other", "w2", &fourth)
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, third.count(told))
-		require.Equal(t, 1, second.count(told))
-		require.Zero(t, fourth.count(told), "it has a name of its own")
+		require.Equal(t, 1, strings.Count(third.String(), told))
+		require.Equal(t, 1, strings.Count(second.String(), told))
+		require.Zero(t, strings.Count(fourth.String(), told), "it has a name of its own")
 		z.stop()
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, second.count(told))
+		require.Equal(t, 1, strings.Count(second.String(), told))
 	})
 }
 
-// syncedLog is what was logged.
-type syncedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *syncedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *syncedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *syncedLog) count(message string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), message)
+// joinLogged is joinAs, with its log.
+func joinLogged(t *testing.T, b *fakeBucket, owner, id, name string, log *output.Buffer) *member {
+	t.Helper()
+	return joinAs(t, b, owner, id, name, slog.New(slog.NewTextHandler(log, nil)))
 }
 
 // However late the server says that a lease is over: the others know by their

@@ -1,37 +1,19 @@
 package progress
 
 import (
-	"bytes"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// buffer is a bytes.Buffer for many goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func TestShortWorkIsNotShown(t *testing.T) {
-	var out buffer
+	var out output.Buffer
 	w := Start(&out, "working", "things", 10)
 	w.Add(10)
 	w.Stop()
@@ -39,7 +21,7 @@ func TestShortWorkIsNotShown(t *testing.T) {
 }
 
 func TestLongWorkIsToldInLinesWhereThereIsNoTerminal(t *testing.T) {
-	var out buffer
+	var out output.Buffer
 	w := Start(&out, "working", "things", 0)
 	w.SetTotal(10)
 	w.Set(4)
