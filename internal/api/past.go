@@ -111,8 +111,8 @@ func (h *pastHandlers) moment(c *call, name string) (uint64, error) {
 	}
 	text := c.r.URL.Query().Get(name)
 	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
-		if seq>>22 > head { // what nodes are sent is numbered so
-			return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "%d is no log sequence: the log ends at %d. Is it the id of an event that a node was sent? Write the sequence of the log's event", seq, head)
+		if of, ours := policy.EventID(seq).Seq(h.base()); ours && seq > head && 0 < of && of <= head {
+			return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "%d is the id of an event that a node was sent; its log sequence, %d, is meant here", seq, of)
 		}
 		if seq > head {
 			return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "event %d is not in the log yet, which ends at %d", seq, head)

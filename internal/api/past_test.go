@@ -206,6 +206,7 @@ func TestAMomentOfThePast(t *testing.T) {
 	p.do("PUT", "/v1/projects/"+project+"/nodes/n1", `{"labels":{"role":"db"},"addresses":["10.0.0.1"]}`)
 	p.do("POST", "/v1/projects/"+project+"/policies", draft("web"))
 	p.do("DELETE", "/v1/projects/"+project+"/nodes/n1", "")
+	sent := policy.NewEventID(p.fold.Base(), 3, 0) // what a node was sent of event 3
 	for at, want := range map[string]struct {
 		status int
 		code   string
@@ -214,7 +215,7 @@ func TestAMomentOfThePast(t *testing.T) {
 		"2": {200, "", ""}, "3": {200, "", ""}, "2026-11-20T12:00:03.5Z": {200, "", ""},
 		"4":                      {404, "node_not_found", ""},
 		"5":                      {400, "not_yet", "ends at 4"},
-		"122506758466830351":     {400, "not_yet", "is no log sequence"},
+		sent.String():            {400, "not_yet", "its log sequence, 3, is meant here"},
 		"1":                      {410, "log_compacted", "begins at 2"},
 		"2026-11-20T12:00:01.5Z": {410, "log_compacted", ""},
 		"2026-12-20T12:00:00Z":   {400, "not_yet", "ends at event 4"},
