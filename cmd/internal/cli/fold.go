@@ -26,8 +26,8 @@ type folding struct {
 func Broken(w io.Writer) io.Writer { return broken(w, "") }
 
 // Messages is standard error as a program's messages go through it: Broken, and what goes on is
-// indented, so that it is seen where the next message begins. What is no message, such as a log,
-// a bar or JSON, goes to Whole of it.
+// indented, so that it is seen where the next message begins. What is for programs, such as JSON, or
+// moves the cursor, as a bar does, goes to Whole of it.
 func Messages(stderr io.Writer) io.Writer { return broken(stderr, "  ") }
 
 func broken(w io.Writer, indent string) io.Writer {

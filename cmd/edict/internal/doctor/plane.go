@@ -49,7 +49,7 @@ func (p Patient) refused(check string, err error) Finding {
 func (p Patient) remedy(check string) string {
 	switch check {
 	case "projection":
-		return p.asks("edict status -w") + ": does applied grow?"
+		return p.asks("edict status -w") + ": does what is folded grow?"
 	case "relay":
 		return p.asks("edict worker list")
 	case "storage":
