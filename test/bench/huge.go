@@ -209,25 +209,22 @@ func (h *hugeFleet) resume(ctx context.Context) error {
 
 // restart stops the plane in order and starts it again.
 func (h *hugeFleet) restart(ctx context.Context) error {
-	took, err := h.again(ctx)
-	if err != nil {
+	var began time.Time
+	if err := h.again(ctx, func() error { began = time.Now(); return nil }); err != nil {
 		return err
 	}
-	h.add("stopped in order, to ready", "s", took)
+	h.add("stopped in order, to ready", "s", time.Since(began).Seconds())
 	return h.holds("after a restart")
 }
 
 // refold starts it without its store.
 func (h *hugeFleet) refold(ctx context.Context) error {
-	if err := h.s.close(); err != nil {
-		return err
-	}
-	if err := removeAll(filepath.Join(h.e.dir, "data", "store")); err != nil {
-		return err
-	}
-	began := time.Now()
-	var err error
-	if h.s, err = serveEdict(ctx, h.e, "--durability", "relaxed"); err != nil {
+	var began time.Time
+	err := h.again(ctx, func() error {
+		defer func() { began = time.Now() }()
+		return removeAll(filepath.Join(h.e.dir, "data", "store"))
+	})
+	if err != nil {
 		return err
 	}
 	if err := h.complete(ctx); err != nil {
@@ -242,12 +239,11 @@ func (h *hugeFleet) refold(ctx context.Context) error {
 	return h.holds("after it was folded anew")
 }
 
-// again closes the plane and opens it; seconds until it is ready.
-func (h *hugeFleet) again(ctx context.Context) (seconds float64, err error) {
-	if err := h.s.close(); err != nil {
-		return 0, err
+// again stops the plane, does something to its data, and starts it.
+func (h *hugeFleet) again(ctx context.Context, between func() error) error {
+	err := errors.Join(h.s.close(), between())
+	if err == nil {
+		h.s, err = serveEdict(ctx, h.e, "--durability", "relaxed")
 	}
-	began := time.Now()
-	h.s, err = serveEdict(ctx, h.e, "--durability", "relaxed")
-	return time.Since(began).Seconds(), err
+	return err
 }
