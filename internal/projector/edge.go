@@ -64,6 +64,7 @@ func (f *fold) gather(u union, a, b *set) {
 	if f.edges == nil {
 		return
 	}
+	u.reserve(&f.layout, a.len())
 	some := b.len() > 0
 	a.each(func(o uint32) bool {
 		switch {

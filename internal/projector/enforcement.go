@@ -51,14 +51,14 @@ func (m *model) Enforcement(id policy.NodeID) (*Enforcement, bool, error) {
 		Node: info.Node, Seq: m.cursor.seq, Generation: n.project.changed, ManyHomed: n.project.manyHomed > 0,
 		of: m, snap: m.db.NewSnapshot(),
 	}
-	e.Matched = n.identity.heads()
+	e.Matched = headRefs(n.identity.selectors())
 	return e, true, nil
 }
 
-// heads are those of the policies that match the identity, by policy id.
-func (i *identity) heads() []HeadRef {
+// headRefs are the heads of the policies of some selectors, by policy id.
+func headRefs(of []*selector) []HeadRef {
 	var out []HeadRef
-	for _, s := range i.selectors {
+	for _, s := range of {
 		for _, p := range s.policies {
 			out = append(out, HeadRef{p.id, p.head, p.fp, p.headSeq})
 		}

@@ -48,10 +48,10 @@ func (x *everExtended) found(extended bool) {
 
 func (x *everExtended) get() extension { return extension(x.is.Load()) }
 
-// plain: no policy that matches the identity ever had anything of ordered policy. A
-// policy of which only the store knows is not plain.
-func (i *identity) plain() bool {
-	for _, s := range i.selectors {
+// plain: no policy of some selectors ever had anything of ordered policy. A policy of
+// which only the store knows is not plain.
+func plain(of []*selector) bool {
+	for _, s := range of {
 		for _, p := range s.policies {
 			if p.of != nil || p.ever.get() != notExtending {
 				return false

@@ -39,14 +39,14 @@ func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, err
 	if only != "" {
 		f.one = m.state.nodes[only]
 		if n := f.one; n != nil && n.identity != nil {
-			f.identities[n.identity.ordinal] = identityFacts{n.identity.labels, hashIdentity(n.identity.labels, n.identity.rows())}
-			f.rows = n.identity.rows()
+			f.identities[n.identity.ordinal] = identityFacts{n.identity.labels, hashIdentity(n.identity.labels, rows(n.identity.selectors()))}
+			f.rows = rows(n.identity.selectors())
 		}
 		return m.cursor.seq, f.oneNode(only)
 	}
 	for _, i := range m.state.identities {
 		if i != nil {
-			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, i.rows())}
+			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, rows(i.selectors()))}
 		}
 	}
 	return m.cursor.seq, f.all

@@ -135,7 +135,7 @@ func (f nodeFold) move(n *node, to *identity) {
 
 // recordMove records what a node lost and gained.
 func (f nodeFold) recordMove(n *node, from, to *identity) {
-	old, new := from.selected(), to.selected()
+	old, new := from.find(), to.find()
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
 			if !p.itself().underWay() || p.armOf(to) == nil {
@@ -161,14 +161,6 @@ func (p *policyState) otherArm(i *identity) *policyState {
 	return p.armOf(i)
 }
 
-// selected are the selectors that match an identity; none match nothing.
-func (i *identity) selected() []*selector {
-	if i == nil {
-		return nil
-	}
-	return i.selectors
-}
-
 // only returns the members of a, sorted by ordinal, that are not in b.
 func only(a, b []*selector) []*selector {
 	if len(b) == 0 {
@@ -191,15 +183,14 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 	if i := p.identities[string(key)]; i != nil {
 		return i
 	}
-	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: string(key), labels: labels, generation: f.seq}
+	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: string(key), labels: labels, since: f.seq}
 	f.identities = append(f.identities, i)
 	p.identities[i.key] = i
 	p.index.enter(i)
 	f.live.identities++
 	f.key, f.value = appendIdentityKey(f.key[:0], i.ordinal), appendIdentity(f.value[:0], p.id, i.labels)
 	f.set(f.key, f.value)
-	i.selectors = f.matching(p, i.labels)
-	for _, s := range i.selectors {
+	for _, s := range i.find() {
 		s.identities.add(i.ordinal)
 	}
 	return i
@@ -207,7 +198,7 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 
 // vanish ends an identity that no node has.
 func (f nodeFold) vanish(i *identity) {
-	for _, s := range i.selectors {
+	for _, s := range i.find() {
 		s.identities.remove(i.ordinal)
 	}
 	i.project.index.leave(i)

@@ -221,12 +221,6 @@ func (f policyFold) intern(p *project, sel policy.Selector, within *scope) *sele
 	f.live.selectors++
 	f.key, f.value = appendSelectorKey(f.key[:0], s.ordinal), appendSelector(f.value[:0], p.id, sel, within)
 	f.set(f.key, f.value)
-	s.identities.each(func(o uint32) bool {
-		i := f.identities[o]
-		i.selectors = append(i.selectors, s) // the newest ordinal: still sorted
-		i.generation = f.seq
-		return true
-	})
 	return s
 }
 
@@ -247,11 +241,11 @@ func (f policyFold) unuse(s *selector, p *policyState) {
 	if len(s.policies) > 0 {
 		return
 	}
+	if n := len(f.identities) - len(f.left); n > 0 && s.identities.len() > 0 {
+		f.left = append(f.left, make([]uint64, n)...)
+	}
 	s.identities.each(func(o uint32) bool {
-		i := f.identities[o]
-		at := slices.Index(i.selectors, s)
-		i.selectors = slices.Delete(i.selectors, at, at+1)
-		i.generation = f.seq
+		f.left[o] = f.seq
 		return true
 	})
 	s.project.index.unfile(s)

@@ -237,7 +237,7 @@ func summary(p *Projector) map[string]string {
 		}
 		for key, i := range proj.identities {
 			var sels []uint32
-			for _, s := range i.selectors {
+			for _, s := range i.selectors() {
 				sels = append(sels, s.ordinal)
 			}
 			out["identity "+key+proj.id.String()] = fmt.Sprint(i.ordinal, nodes(&i.nodes), p.state.alone[i.ordinal], sels)

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/edictdev/edict/internal/fault"
@@ -16,7 +17,8 @@ type index struct {
 	// unindexable are selectors with a side that requires no label at all
 	// (only != and !k): every identity must be tried.
 	unindexable bucketSelectors
-	all         set // every identity of the project
+	all         set    // every identity of the project
+	refiled     uint64 // 1, and how often a selector was filed or unfiled
 }
 
 // bucket is one term: who has it, and which selectors are filed under it.
@@ -54,7 +56,7 @@ func (b *bucketSelectors) remove(s *selector) {
 	}
 }
 
-func newIndex() index { return index{keys: map[string]*keyBucket{}} }
+func newIndex() index { return index{keys: map[string]*keyBucket{}, refiled: 1} }
 
 // term is what identities and selectors are filed under: a key with a value, or
 // a key alone, and any identity with the key is in that one.
@@ -144,6 +146,7 @@ func (x *index) leave(i *identity) {
 
 // file makes a selector findable by the identities it can match.
 func (x *index) file(s *selector) {
+	x.refiled++
 	for side, e := range [...]policy.Expr{s.sel.Source, s.sel.Destination} {
 		if side > 0 && e.Equal(s.sel.Source) {
 			s.filed[side] = s.filed[0]
@@ -163,6 +166,7 @@ func (x *index) file(s *selector) {
 
 // unfile undoes file.
 func (x *index) unfile(s *selector) {
+	x.refiled++
 	x.unindexable.remove(s)
 	for side := range s.filed {
 		for t := range s.filed[side].terms {
@@ -245,35 +249,60 @@ func (k *keyBucket) with(value string) *set {
 	return &set{}
 }
 
-// matching returns the selectors that match a label set, by ordinal.
-func (s *state) matching(p *project, labels policy.Labels) []*selector {
-	s.mark++
-	out := s.try(s.found[:0], p.index.unindexable, labels)
-	for _, l := range labels {
-		if k := p.index.keys[l.Key]; k != nil {
-			out = s.try(out, k.selectors, labels)
-			if b := k.values[l.Value]; b != nil {
-				out = s.try(out, b.selectors, labels)
-			}
-		}
+// selectors are those that match an identity, by ordinal; none match nothing. A selector
+// that comes or goes does not visit the identities it matches, which may be most of a fleet:
+// what they had found is looked for again when somebody asks.
+func (i *identity) selectors() []*selector {
+	switch {
+	case i == nil:
+		return nil
+	case i.refiled == i.project.index.refiled:
+		return i.found
 	}
-	sorted := func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) }
-	if !slices.IsSortedFunc(out, sorted) {
-		slices.SortFunc(out, sorted)
-	}
-	s.found = out
-	return slices.Clone(out)
+	return i.project.index.matching(i.labels)
 }
 
-// try appends the selectors that match labels, unless they were tried already.
-func (s *state) try(out []*selector, sels bucketSelectors, labels policy.Labels) []*selector {
-	for _, sel := range sels {
-		if sel.mark != s.mark {
-			sel.mark = s.mark
-			if sel.matches(labels) {
-				out = append(out, sel)
+// find is selectors, and keeps them. The fold calls it, which alone may write.
+func (i *identity) find() []*selector {
+	if i != nil && i.refiled != i.project.index.refiled {
+		i.found, i.refiled = i.selectors(), i.project.index.refiled
+	}
+	return i.selectors()
+}
+
+// matching are the selectors that match a label set, by ordinal.
+func (x *index) matching(labels policy.Labels) (out []*selector) {
+	for sels := range x.mayMatch(labels) {
+		for _, s := range sels {
+			if s.matches(labels) {
+				out = append(out, s)
 			}
 		}
 	}
-	return out
+	ordinals := func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) }
+	if !slices.IsSortedFunc(out, ordinals) {
+		slices.SortFunc(out, ordinals)
+	}
+	return slices.Compact(out) // a selector may be filed by either side
+}
+
+// mayMatch are lists of selectors, in which all are that match a label set.
+func (x *index) mayMatch(labels policy.Labels) iter.Seq[bucketSelectors] {
+	return func(yield func(bucketSelectors) bool) {
+		if len(x.unindexable) > 0 && !yield(x.unindexable) {
+			return
+		}
+		for _, l := range labels {
+			k := x.keys[l.Key]
+			if k == nil {
+				continue
+			}
+			if len(k.selectors) > 0 && !yield(k.selectors) {
+				return
+			}
+			if b := k.values[l.Value]; b != nil && len(b.selectors) > 0 && !yield(b.selectors) {
+				return
+			}
+		}
+	}
 }

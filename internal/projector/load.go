@@ -170,7 +170,7 @@ func (l *loader) identities() error {
 		if err != nil || int(ordinal) >= len(l.state.identities) {
 			return errRecord
 		}
-		i := &identity{ordinal: ordinal, project: l.state.project(project), key: labels.Key(), labels: labels, generation: l.cursor.seq}
+		i := &identity{ordinal: ordinal, project: l.state.project(project), key: labels.Key(), labels: labels, since: l.cursor.seq}
 		l.state.identities[ordinal] = i
 		i.project.identities[i.key] = i
 		i.project.index.enter(i)
@@ -238,11 +238,6 @@ func (l *loader) selectors() error {
 		s.project.index.file(s)
 		l.state.live.selectors++
 		s.identities = l.state.match(s.project, s)
-		s.identities.each(func(o uint32) bool {
-			i := l.state.identities[o]
-			i.selectors = append(i.selectors, s) // keys come by selector ordinal: sorted
-			return true
-		})
 		return nil
 	})
 }

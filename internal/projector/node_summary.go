@@ -26,9 +26,10 @@ type NodeSummary struct {
 	Labels     policy.Labels
 }
 
-func (l *layout) summary(n *node) NodeSummary {
+func (s *state) summary(n *node) NodeSummary {
 	i := n.identity
-	return NodeSummary{n.id, i.project.id, n.ordinal, i.ordinal, i.rowsGeneration(), *l.factsOf(n), len(i.selectors) > 0, i.labels}
+	by := i.selectors()
+	return NodeSummary{n.id, i.project.id, n.ordinal, i.ordinal, s.rowsGeneration(i, by), *s.factsOf(n), len(by) > 0, i.labels}
 }
 
 // NodeSummary returns the summary of a node that exists now.
@@ -99,7 +100,7 @@ func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) (out Matc
 	count := 0
 	v.eachMatched(project, selectors, func(i *identity) {
 		of, count = append(of, i), count+i.nodes.len()
-		out.Sets = append(out.Sets, MatchedSet{i.labels, i.ordinal, i.rowsGeneration()})
+		out.Sets = append(out.Sets, MatchedSet{i.labels, i.ordinal, v.m.state.rowsGeneration(i, i.selectors())})
 	})
 	out.Nodes = v.m.state.matchedNodes(of, count)
 	return out
@@ -183,9 +184,10 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 	if i == nil {
 		return fp, 0, false, nil
 	}
-	rows := i.rowsInForce()
+	by := i.selectors()
+	rows, generation := rowsInForce(by), v.m.state.rowsGeneration(i, by)
 	if len(rows) == 0 {
-		return compiler.Empty.Fingerprint, i.rowsGeneration(), true, nil
+		return compiler.Empty.Fingerprint, generation, true, nil
 	}
 	in := make([]compiler.Row, len(rows))
 	for n, r := range rows {
@@ -195,7 +197,7 @@ func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint
 		}
 	}
 	b, _, _ := compiler.MergePlain(in)
-	return b.Fingerprint, i.rowsGeneration(), true, nil
+	return b.Fingerprint, generation, true, nil
 }
 
 // Head is a policy in force, and the place in the log of its head, or of the later
@@ -214,7 +216,7 @@ func (v *View) Heads(id policy.NodeID, above uint64) []Head {
 		return nil
 	}
 	var out []Head
-	for _, s := range n.identity.selectors {
+	for _, s := range n.identity.selectors() {
 		for _, p := range s.policies {
 			if at := p.changed(); at.seq > above {
 				out = append(out, Head{p.project.id, p.id, at.seq, logTime(at.time)})

@@ -128,9 +128,24 @@ func (u union) reset() {
 	}
 }
 
+// reserve makes room for every node, where a fair share of them follows: one clearing
+// takes less than growing word by word.
+func (u union) reserve(l *layout, nodes int) {
+	if nodes*denseUntil < l.words {
+		return
+	}
+	for part := range u {
+		vectorAt(u, part, (len(l.byOrdinal[part])+63)/64)
+	}
+}
+
 func (u union) one(l *layout, o uint32) {
-	place := l.place(o)
-	vectorAt(u, l.partition(o), int(place/64)+1)[place/64] |= 1 << (place % 64)
+	part, place := l.partition(o), l.place(o)
+	v := u[part]
+	if int(place/64) >= len(v) {
+		v = vectorAt(u, part, int(place/64)+1)
+	}
+	v[place/64] |= 1 << (place % 64)
 }
 
 func (u union) add(l *layout, s *nodeSet) {

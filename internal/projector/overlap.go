@@ -25,7 +25,7 @@ func (m *model) OverlappingPolicies(project uuid.UUID, sel policy.Selector, exce
 	for _, side := range []policy.Expr{sel.Source, sel.Destination} {
 		ids := m.state.matchSide(proj, side)
 		ids.each(func(o uint32) bool {
-			for _, s := range m.state.identities[o].selectors {
+			for _, s := range m.state.identities[o].selectors() {
 				for _, other := range s.policies {
 					if other.id != except {
 						found[other.id] = other.itself()

@@ -93,9 +93,10 @@ func (m *model) past(id policy.NodeID, after policy.EventID, join func(uint64, N
 		return past, nil, nil, ErrBehind
 	}
 	r := resume{state: m.state, base: m.cursor.base, node: n, after: after, seq: seq}
-	past = Past{Node: NodeRef(n.ordinal), Seq: m.cursor.seq, Time: logTime(m.cursor.time), Changed: n.project.changed, Plain: n.identity.plain()}
+	by := n.identity.selectors()
+	past = Past{Node: NodeRef(n.ordinal), Seq: m.cursor.seq, Time: logTime(m.cursor.time), Changed: n.project.changed, Plain: plain(by)}
 	past.Whole = m.state.kept.from == 0 || seq > m.state.kept.from || fault.Always(fault.WindowEdge) && seq == m.state.kept.from
-	r.rows()
+	r.rows(by)
 	r.artifacts()
 	if past.Whole {
 		r.lostRows()
@@ -173,11 +174,11 @@ func (r *resume) add(at moment, number uint32, i PastItem) {
 	r.items = append(r.items, i)
 }
 
-// rows are those that the node has. A row is as old as the later of what its
-// policy says and the node's labels.
-func (r *resume) rows() {
+// rows are those that the node has, which these selectors match. A row is as old as the
+// later of what its policy says and the node's labels.
+func (r *resume) rows(by []*selector) {
 	n := r.node
-	for _, s := range n.identity.selectors {
+	for _, s := range by {
 		if max(s.generation, n.since.seq) < r.seq {
 			continue // nor is any of its policies younger
 		}
@@ -343,38 +344,13 @@ func (r *resume) missed(labels policy.Labels, f func(*lost)) {
 	}
 }
 
-// matched calls f with the policies that match labels which the node had, some
-// of them twice.
+// matched calls f with the policies that match labels which the node had.
 func (r *resume) matched(labels policy.Labels, f func(*policyState)) {
-	proj := r.node.project
-	each := func(sels []*selector, judged bool) {
-		for _, s := range sels {
-			if judged || s.matches(labels) {
-				for _, p := range s.policies {
-					f(p)
-				}
-			}
+	for _, s := range r.node.project.index.matching(labels) {
+		for _, p := range s.policies {
+			f(p)
 		}
 	}
-	if i := proj.identities[labels.Key()]; i != nil {
-		each(i.selectors, true)
-		return
-	}
-	each(proj.index.unindexable, false)
-	for _, l := range labels {
-		if k := proj.index.keys[l.Key]; k != nil {
-			each(k.selectors, false)
-			if b := k.values[l.Value]; b != nil {
-				each(b.selectors, false)
-			}
-		}
-	}
-}
-
-// has reports whether a selector matches the identity.
-func (i *identity) has(s *selector) bool {
-	_, found := slices.BinarySearchFunc(i.selectors, s.ordinal, byOrdinal)
-	return found
 }
 
 // Latest is the highest id, at or below one, of what a node has or is known to
@@ -395,7 +371,7 @@ func (m *model) Latest(id policy.NodeID, upTo policy.EventID) (latest policy.Eve
 		}
 		r.items = r.items[:0]
 	}
-	r.rows()
+	r.rows(n.identity.selectors())
 	r.artifacts()
 	note()
 	r.after = latest

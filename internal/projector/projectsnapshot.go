@@ -57,7 +57,7 @@ func (m *model) ProjectSnapshot(project uuid.UUID, above uint64, pick Pick) (*Pr
 		}
 		list, known := heads[n.identity]
 		if !known {
-			list = n.identity.heads()
+			list = headRefs(n.identity.selectors())
 			heads[n.identity] = list
 		}
 		out.matched[id], out.labels[id] = list, n.identity.labels

@@ -81,9 +81,9 @@ func (p *policyState) armOf(i *identity) *policyState {
 	switch {
 	case i == nil || p.selector == nil:
 		return nil
-	case i.has(p.selector):
+	case p.selector.matches(i.labels):
 		return p
-	case p.underWay() && i.has(p.rollout.trial.selector):
+	case p.underWay() && p.rollout.trial.selector.matches(i.labels):
 		return p.rollout.trial
 	}
 	return nil

@@ -23,9 +23,8 @@ type state struct {
 	payloads   payloads
 	admission  admissionState
 	access     accessState
-	mark       uint32      // the latest visit of a selector, see matching
-	found      []*selector // reused by matching
-	have, lost union       // of the event being folded
+	left       []uint64 // by identity, sequence at which a selector that matched it ended last
+	have, lost union    // of the event being folded
 	changes    changeLog
 	sent       sentLog
 	accepted   uint32 // policies, ever
@@ -156,13 +155,14 @@ func (s *state) enroll(n *node) {
 
 // identity is one distinct label set of a project. It lives while a node has it.
 type identity struct {
-	ordinal    uint32
-	project    *project
-	key        string // labels.Key
-	labels     policy.Labels
-	nodes      nodeSet
-	selectors  []*selector // that match it, by ordinal
-	generation uint64      // sequence at which its memberships last changed
+	ordinal uint32
+	project *project
+	key     string // labels.Key
+	labels  policy.Labels
+	nodes   nodeSet
+	since   uint64      // sequence of the event that made it
+	found   []*selector // that matched it, by ordinal, see find
+	refiled uint64      // index.refiled then; 0: they were not looked for
 }
 
 // hold notes that the nodes of an identity changed. Where each node has a label set of
@@ -188,14 +188,16 @@ type selector struct {
 	policies   []*policyState // whose head uses it, and arms of rollouts
 	filed      [2]filing      // where the index finds it, by side
 	generation uint64         // sequence at which a head that uses it last changed
-	mark       uint32
 }
 
-// rowsGeneration changes whenever the identity's rows do.
-func (i *identity) rowsGeneration() uint64 {
-	g := i.generation
-	for _, s := range i.selectors {
-		g = max(g, s.generation)
+// rowsGeneration changes whenever the rows of an identity do, which these selectors match.
+func (s *state) rowsGeneration(i *identity, by []*selector) uint64 {
+	g := i.since
+	if int(i.ordinal) < len(s.left) {
+		g = max(g, s.left[i.ordinal])
+	}
+	for _, x := range by {
+		g = max(g, x.generation)
 	}
 	return g
 }

@@ -53,13 +53,14 @@ func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 			return false
 		}
 		i := m.state.identities[o]
+		by := i.selectors()
 		key = key[:0]
-		for _, s := range i.selectors {
+		for _, s := range by {
 			key = appendU32(key, s.ordinal)
 		}
 		matched, known := heads[string(key)]
 		if !known {
-			matched = i.heads()
+			matched = headRefs(by)
 			heads[string(key)] = matched
 		}
 		t.Sets = append(t.Sets, LabelSet{i.labels, matched})

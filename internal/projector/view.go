@@ -263,7 +263,7 @@ func (v *View) Generation(id policy.NodeID) (identity uint32, generation uint64,
 	if n == nil || n.identity == nil {
 		return 0, 0, false
 	}
-	return n.identity.ordinal, n.identity.rowsGeneration(), true
+	return n.identity.ordinal, v.m.state.rowsGeneration(n.identity, n.identity.selectors()), true
 }
 
 // Rows derives the rows of a node that exists now.
@@ -272,19 +272,20 @@ func (v *View) Rows(id policy.NodeID) (Rows, bool) {
 	if n == nil || n.identity == nil {
 		return Rows{}, false
 	}
-	return Rows{n.identity.ordinal, n.identity.rowsGeneration(), n.identity.rowsInForce()}, true
+	by := n.identity.selectors()
+	return Rows{n.identity.ordinal, v.m.state.rowsGeneration(n.identity, by), rowsInForce(by)}, true
 }
 
-// rowsInForce are the rows that nodes know of: not those of policies in audit mode,
+// rowsInForce are those of rows that nodes know of: not those of policies in audit mode,
 // which have no rules.
-func (i *identity) rowsInForce() []Row {
-	return slices.DeleteFunc(i.rows(), func(r Row) bool { return r.Fingerprint == compiler.Empty.Fingerprint })
+func rowsInForce(by []*selector) []Row {
+	return slices.DeleteFunc(rows(by), func(r Row) bool { return r.Fingerprint == compiler.Empty.Fingerprint })
 }
 
-// rows are what a node with this label set must apply (docs/design.md#the-read-model).
-func (i *identity) rows() []Row {
+// rows are what a node must apply that selectors match (docs/design.md#the-read-model).
+func rows(by []*selector) []Row {
 	var out []Row
-	for _, s := range i.selectors {
+	for _, s := range by {
 		for _, p := range s.policies {
 			out = append(out, Row{p.id, p.head, p.fp, logTime(p.headTime)})
 		}
