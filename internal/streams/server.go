@@ -126,6 +126,9 @@ func (s *Server) options() (*server.Options, error) {
 		StreamMaxBufferedSize: embeddedMaxBufferedSize,
 		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: cmp.Or(s.opt.maxBatch, embeddedMaxBatch)},
 
+		// Nearly each message has a subject that the cache has not seen: docs/decisions.md.
+		NoSublistCache: true,
+
 		DisableJetStreamBanner: true,
 	}
 	if s.opt.Guard != nil {
