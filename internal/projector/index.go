@@ -190,6 +190,17 @@ func (s *state) match(p *project, x *selector) set {
 	return out
 }
 
+// matchAny returns the identities that any of some selectors matches.
+func (s *state) matchAny(p *project, sels []policy.Selector) (any set) {
+	for _, sel := range sels {
+		for _, side := range []policy.Expr{sel.Source, sel.Destination} {
+			matched := s.matchSide(p, side)
+			any.join(&matched)
+		}
+	}
+	return any
+}
+
 // matchSide returns the identities that satisfy one side.
 func (s *state) matchSide(p *project, e policy.Expr) set {
 	f := p.index.rarest(e)

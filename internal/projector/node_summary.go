@@ -26,9 +26,11 @@ type NodeSummary struct {
 	Labels     policy.Labels
 }
 
-func (s *state) summary(n *node) NodeSummary {
+func (s *state) summary(n *node) NodeSummary { return s.summaryOf(n, n.identity.selectors()) }
+
+// summaryOf is summary of a node that these selectors match.
+func (s *state) summaryOf(n *node, by []*selector) NodeSummary {
 	i := n.identity
-	by := i.selectors()
 	return NodeSummary{n.id, i.project.id, n.ordinal, i.ordinal, s.rowsGeneration(i, by), *s.factsOf(n), len(by) > 0, i.labels}
 }
 
@@ -98,9 +100,9 @@ type MatchedNode struct {
 func (v *View) Matched(project uuid.UUID, selectors []policy.Selector) (out MatchedNodes) {
 	var of []*identity
 	count := 0
-	v.eachMatched(project, selectors, func(i *identity) {
+	v.eachMatched(project, selectors, func(i *identity, by []*selector) {
 		of, count = append(of, i), count+i.nodes.len()
-		out.Sets = append(out.Sets, MatchedSet{i.labels, i.ordinal, v.m.state.rowsGeneration(i, i.selectors())})
+		out.Sets = append(out.Sets, MatchedSet{i.labels, i.ordinal, v.m.state.rowsGeneration(i, by)})
 	})
 	out.Nodes = v.m.state.matchedNodes(of, count)
 	return out
@@ -146,33 +148,26 @@ func (l *layout) matchedNodes(sets []*identity, count int) []MatchedNode {
 // MatchedSets are the label sets of a project that any of the selectors matches: of
 // each, one of its nodes.
 func (v *View) MatchedSets(project uuid.UUID, selectors []policy.Selector) (out []NodeSummary) {
-	v.eachMatched(project, selectors, func(i *identity) {
+	v.eachMatched(project, selectors, func(i *identity, by []*selector) {
 		i.nodes.each(&v.m.state.layout, func(o uint32) bool {
-			out = append(out, v.m.state.summary(v.m.state.nodeAt(o)))
+			out = append(out, v.m.state.summaryOf(v.m.state.nodeAt(o), by))
 			return false
 		})
 	})
 	return out
 }
 
-// eachMatched calls f once for each label set that any of the selectors matches.
-func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f func(i *identity)) {
+// eachMatched calls f once for each label set that any of the selectors matches, with all
+// selectors that match it.
+func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f func(i *identity, by []*selector)) {
 	p := v.m.state.projects[project]
 	if p == nil {
 		return
 	}
-	seen := map[uint32]bool{}
-	for _, sel := range selectors {
-		matched := v.m.state.matchSide(p, sel.Source)
-		other := v.m.state.matchSide(p, sel.Destination)
-		matched.join(&other)
-		matched.each(func(o uint32) bool {
-			if !seen[o] {
-				seen[o] = true
-				f(v.m.state.identities[o])
-			}
-			return true
-		})
+	ids := v.m.state.matchAny(p, selectors)
+	found := v.m.state.cross(p, &ids)
+	for place, o := range found.ids {
+		f(v.m.state.identities[o], found.of(place))
 	}
 }
 

@@ -22,18 +22,13 @@ func (m *model) OverlappingPolicies(project uuid.UUID, sel policy.Selector, exce
 		return nil, nil
 	}
 	found := map[uuid.UUID]*policyState{}
-	for _, side := range []policy.Expr{sel.Source, sel.Destination} {
-		ids := m.state.matchSide(proj, side)
-		ids.each(func(o uint32) bool {
-			for _, s := range m.state.identities[o].selectors() {
-				for _, other := range s.policies {
-					if other.id != except {
-						found[other.id] = other.itself()
-					}
-				}
+	ids := m.state.matchAny(proj, []policy.Selector{sel})
+	for _, s := range m.state.meeting(proj, &ids) {
+		for _, other := range s.policies {
+			if other.id != except {
+				found[other.id] = other.itself()
 			}
-			return true
-		})
+		}
 	}
 	out := make([]policy.Policy, 0, len(found))
 	refs := map[uuid.UUID]HeadRef{}

@@ -39,21 +39,15 @@ func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 		return t
 	}
 	t.Generation = proj.changed
-	var all set
-	for _, sel := range sels {
-		for _, side := range []policy.Expr{sel.Source, sel.Destination} {
-			matched := m.state.matchSide(proj, side)
-			all.join(&matched)
-		}
+	all := m.state.matchAny(proj, sels)
+	if all.len() > maxTouched {
+		t.Whole = false
+		all = set{small: all.members()[:maxTouched]}
 	}
 	heads, key := map[string][]HeadRef{}, []byte(nil)
-	all.each(func(o uint32) bool {
-		if len(t.Sets) == maxTouched {
-			t.Whole = false
-			return false
-		}
-		i := m.state.identities[o]
-		by := i.selectors()
+	found := m.state.cross(proj, &all)
+	for place, o := range found.ids {
+		by := found.of(place)
 		key = key[:0]
 		for _, s := range by {
 			key = appendU32(key, s.ordinal)
@@ -63,8 +57,7 @@ func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 			matched = headRefs(by)
 			heads[string(key)] = matched
 		}
-		t.Sets = append(t.Sets, LabelSet{i.labels, matched})
-		return true
-	})
+		t.Sets = append(t.Sets, LabelSet{m.state.identities[o].labels, matched})
+	}
 	return t
 }
