@@ -61,15 +61,24 @@ type NodeCursor struct{ partition, index int }
 // missed; no node comes twice.
 func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, next NodeCursor, more bool) {
 	list = make([]NodeSummary, 0, limit)
+	alike := map[*identity]NodeSummary{} // one of each label set, whose selectors are looked for once
 	parts := v.m.state.byOrdinal
 	for ; from.partition < len(parts); from = (NodeCursor{from.partition + 1, 0}) {
 		for nodes := parts[from.partition]; from.index < len(nodes); from.index++ {
 			if len(list) == limit {
 				return list, from, true
 			}
-			if n := nodes[from.index]; n != nil && n.identity != nil {
-				list = append(list, v.m.state.summary(n))
+			n := nodes[from.index]
+			if n == nil || n.identity == nil {
+				continue
 			}
+			x, known := alike[n.identity]
+			if !known {
+				x = v.m.state.summary(n)
+				alike[n.identity] = x
+			}
+			x.ID, x.Ordinal, x.Facts = n.id, n.ordinal, *v.m.state.factsOf(n)
+			list = append(list, x)
 		}
 	}
 	return list, from, false
