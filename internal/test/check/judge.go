@@ -1,6 +1,7 @@
 package check
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,7 +68,7 @@ type judgement struct {
 	*Run
 	truth  *oracle.History
 	broken []Violation
-	said   map[string]string // by node and id
+	said   map[string][sha256.Size]byte // by node and id, the hash of what was said
 }
 
 // Judge says what a run broke. The error is of a log that cannot be read.
@@ -76,7 +77,7 @@ func Judge(r *Run) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{Run: r, truth: t, said: map[string]string{}}
+	j := &judgement{Run: r, truth: t, said: map[string][sha256.Size]byte{}}
 	j.verdicts()
 	j.broken = append(j.broken, r.Lost()...)
 	for _, f := range r.Heard {
@@ -182,7 +183,7 @@ func (j *judgement) message(where string, f watch.Frame) {
 // once looks for two contents of one id.
 func (j *judgement) once(where string, f watch.Frame) {
 	key := fmt.Sprint(f.Node, " ", f.ID)
-	says := fmt.Sprint(thing(f), f.Revision, f.Fingerprint, f.Rules, f.Document, f.Omitted)
+	says := sha256.Sum256(fmt.Append(nil, thing(f), f.Revision, f.Fingerprint, f.Rules, f.Document, f.Omitted))
 	if was, met := j.said[key]; met && was != says {
 		j.breaks(Deterministic, "%s: %s was told otherwise elsewhere under %s", where, f.Node, j.place(f.ID))
 	}

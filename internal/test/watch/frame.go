@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unique"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -14,7 +15,6 @@ type Frame struct {
 	Prev    policy.EventID // the id before it for the node; over NATS alone
 	Type    string         // policy_updated, artifact_updated, node_state_updated
 	Node    string         // whom it is about
-	Payload string         // verbatim, but compact
 	Version uint64         // log sequence that the envelope of NATS is signed with; 0 over SSE
 	KeyID   string         // that signed it
 
@@ -76,24 +76,23 @@ func (f *Frame) readPayload(body []byte) error {
 	if p.NodeID == "" || f.Node != "" && p.NodeID != f.Node {
 		return fmt.Errorf("it is for node %q and tells of node %q", f.Node, p.NodeID)
 	}
-	var text bytes.Buffer
-	if err := json.Compact(&text, body); err != nil {
-		return err
-	}
-	f.Node, f.Payload = p.NodeID, text.String()
+	f.Node = p.NodeID
 	switch f.Type {
 	case "node_state_updated":
 		f.Pull, f.Reason = true, p.Reason
 	case "artifact_updated":
-		f.Kind, f.Name, f.Fingerprint, f.Document = p.Kind, p.Name, p.Fingerprint, p.Document
+		f.Kind, f.Name, f.Fingerprint, f.Document = p.Kind, p.Name, p.Fingerprint, once(p.Document)
 	case "policy_updated":
-		text.Reset()
+		var text bytes.Buffer
 		if err := json.Compact(&text, p.Rules); err != nil {
 			return err
 		}
-		f.Policy, f.Revision, f.Fingerprint, f.Rules, f.Omitted = p.PolicyID, p.RevisionID, p.Fingerprint, text.String(), p.Omitted
+		f.Policy, f.Revision, f.Fingerprint, f.Rules, f.Omitted = p.PolicyID, p.RevisionID, p.Fingerprint, once(text.String()), p.Omitted
 	default:
 		return fmt.Errorf("type %q is none that a node is told", f.Type)
 	}
 	return nil
 }
+
+// once is a text that memory holds once, however many nodes are told it.
+func once(text string) string { return unique.Make(text).Value() }
