@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -197,6 +198,9 @@ func TestAHubThatCannotKeepUp(t *testing.T) {
 	p := serve(t, "--hub-bytes", "16KiB")
 	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(2, 4))
 	n := upTo(16, 1000)
+	if *long { // a thousand nodes are told much
+		defer debug.SetGCPercent(debug.SetGCPercent(100))
+	}
 	p.labelMany("n", n, `{"n":"h1"}`)
 	for i := range n {
 		p.opened(fmt.Sprintf("n-%d", i)) // and never read
