@@ -56,6 +56,9 @@ type trouble struct {
 // inTrouble starts authors, with two nodes each, and whoever follows those.
 func inTrouble(t *testing.T, servers string, workers []*process, authors int) *trouble {
 	t.Helper()
+	if *long { // much is recorded, and kept until it is judged
+		debug.SetGCPercent(100)
+	}
 	x := &trouble{t: t, workers: workers, at: make([]atomic.Int64, 2*authors)}
 	for i := range x.at {
 		x.nodes = append(x.nodes, fmt.Sprintf("n%d", i))
@@ -198,9 +201,6 @@ func TestAHubThatCannotKeepUp(t *testing.T) {
 	p := serve(t, "--hub-bytes", "16KiB")
 	x := inTrouble(t, "nats://"+p.nats, []*process{p}, upTo(2, 4))
 	n := upTo(16, 1000)
-	if *long { // a thousand nodes are told much
-		defer debug.SetGCPercent(debug.SetGCPercent(100))
-	}
 	p.labelMany("n", n, `{"n":"h1"}`)
 	for i := range n {
 		p.opened(fmt.Sprintf("n-%d", i)) // and never read
