@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler"
+	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -149,7 +150,12 @@ func (s *scope) cut(of *state, p *project, in *set) {
 
 // matches reports whether an identity with these labels has the rows of the
 // selector's policies.
-func (s *selector) matches(l policy.Labels) bool { return s.sel.Matches(l) && s.scope.holds(l) }
+func (s *selector) matches(l policy.Labels) bool {
+	if fault.Always(fault.OneSide) {
+		return s.sel.Source.Matches(l) && s.scope.holds(l)
+	}
+	return s.sel.Matches(l) && s.scope.holds(l)
+}
 
 // key names the selector within its project.
 func (s *selector) key() string { return s.sel.Key() + s.scope.key() }
