@@ -94,7 +94,7 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 	ctx := c.r.Context()
 	var rows snapshot.State
 	err = h.reads.check(c, func(v *projector.View) (err error) {
-		if _, ok := v.NodeSummary(id); !ok {
+		if !v.HasNode(id) {
 			return nodeNotFound(id)
 		}
 		if at := h.reported(rep); at > v.Seq() {

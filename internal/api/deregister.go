@@ -38,7 +38,7 @@ func (h *registerHandlers) deregister(c *call) error {
 		var there bool
 		h.model.Read(func(v *projector.View) {
 			who, _ = v.Principal(id)
-			_, there = v.NodeSummary(node)
+			there = v.HasNode(node)
 		})
 		switch {
 		case who.Document != nil && who.Document.Registration != nil:

@@ -231,7 +231,7 @@ func (h *stateHandlers) events(c *call) error {
 // log's head.
 func (r *reads) node(c *call, id policy.NodeID) error {
 	return r.check(c, func(v *projector.View) error {
-		if _, ok := v.NodeSummary(id); !ok {
+		if !v.HasNode(id) {
 			return nodeNotFound(id)
 		}
 		return nil

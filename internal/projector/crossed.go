@@ -1,9 +1,6 @@
 package projector
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // crossed says which selectors match each of many identities. It visits the selectors and
 // not the identities one by one: the fold waits for its readers.
@@ -19,7 +16,7 @@ func (c *crossed) of(place int) []*selector { return c.by[c.from[place]:c.from[p
 // cross crosses identities of a project with its selectors.
 func (s *state) cross(p *project, ids *set) crossed {
 	c := crossed{ids: ids.members(), from: make([]uint32, ids.len()+1)}
-	if few(len(c.ids), p) || len(c.ids)*64 < len(s.identities) {
+	if few(len(c.ids), p) || len(c.ids)*64 < len(s.identities) { // or place would be large for them
 		for at, o := range c.ids {
 			c.by = append(c.by, s.identities[o].selectors()...)
 			c.from[at+1] = uint32(len(c.by))
@@ -30,20 +27,25 @@ func (s *state) cross(p *project, ids *set) crossed {
 	for at, o := range c.ids {
 		place[o] = uint32(at)
 	}
-	selectors := s.meeting(p, ids)
-	for _, x := range selectors {
-		x.identities.both(ids, func(o uint32) { c.from[place[o]+1]++ })
+	type match struct {
+		place uint32
+		by    *selector
+	}
+	var matches []match
+	for _, x := range s.meeting(p, ids) {
+		for o := range x.identities.both(ids) {
+			matches = append(matches, match{place[o], x})
+			c.from[place[o]+1]++
+		}
 	}
 	for at := range c.ids {
 		c.from[at+1] += c.from[at]
 	}
-	c.by = make([]*selector, c.from[len(c.ids)])
+	c.by = make([]*selector, len(matches))
 	next := slices.Clone(c.from)
-	for _, x := range selectors {
-		x.identities.both(ids, func(o uint32) {
-			c.by[next[place[o]]] = x
-			next[place[o]]++
-		})
+	for _, m := range matches {
+		c.by[next[m.place]] = m.by
+		next[m.place]++
 	}
 	return c
 }
@@ -66,6 +68,5 @@ func (s *state) meeting(p *project, ids *set) (out []*selector) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	return slices.Compact(out)
+	return eachOnce(out)
 }

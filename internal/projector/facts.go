@@ -39,8 +39,8 @@ func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, err
 	if only != "" {
 		f.one = m.state.nodes[only]
 		if n := f.one; n != nil && n.identity != nil {
-			f.identities[n.identity.ordinal] = identityFacts{n.identity.labels, hashIdentity(n.identity.labels, rows(n.identity.selectors()))}
 			f.rows = rows(n.identity.selectors())
+			f.identities[n.identity.ordinal] = identityFacts{n.identity.labels, hashIdentity(n.identity.labels, f.rows)}
 		}
 		return m.cursor.seq, f.oneNode(only)
 	}

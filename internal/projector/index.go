@@ -40,6 +40,8 @@ type bucketSelectors []*selector
 
 func byOrdinal(s *selector, ordinal uint32) int { return cmp.Compare(s.ordinal, ordinal) }
 
+func inOrder(a, b *selector) int { return byOrdinal(a, b.ordinal) }
+
 func (b *bucketSelectors) add(s *selector) {
 	if n := len(*b); n == 0 || (*b)[n-1].ordinal < s.ordinal { // nearly always: ordinals rise
 		*b = append(*b, s)
@@ -290,11 +292,15 @@ func (x *index) matching(labels policy.Labels) (out []*selector) {
 			}
 		}
 	}
-	ordinals := func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) }
-	if !slices.IsSortedFunc(out, ordinals) {
-		slices.SortFunc(out, ordinals)
+	return eachOnce(out) // a selector may be filed by either side
+}
+
+// eachOnce puts selectors in the order of their ordinals, each once.
+func eachOnce(list []*selector) []*selector {
+	if !slices.IsSortedFunc(list, inOrder) { // mostly: they were filed under one term
+		slices.SortFunc(list, inOrder)
 	}
-	return slices.Compact(out) // a selector may be filed by either side
+	return slices.Compact(list)
 }
 
 // mayMatch are lists of selectors, in which all are that match a label set.

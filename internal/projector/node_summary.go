@@ -34,6 +34,12 @@ func (s *state) summaryOf(n *node, by []*selector) NodeSummary {
 	return NodeSummary{n.id, i.project.id, n.ordinal, i.ordinal, s.rowsGeneration(i, by), *s.factsOf(n), len(by) > 0, i.labels}
 }
 
+// HasNode reports whether a node exists now.
+func (v *View) HasNode(id policy.NodeID) bool {
+	n := v.m.state.nodes[id]
+	return n != nil && n.identity != nil
+}
+
 // NodeSummary returns the summary of a node that exists now.
 func (v *View) NodeSummary(id policy.NodeID) (NodeSummary, bool) {
 	n := v.m.state.nodes[id]

@@ -128,8 +128,8 @@ func (u union) reset() {
 	}
 }
 
-// reserve makes room for every node, where a fair share of them follows: one clearing
-// takes less than growing word by word.
+// reserve makes room for every node, where so many of them follow that it is a fair share:
+// one clearing takes less than growing word by word.
 func (u union) reserve(l *layout, nodes int) {
 	if nodes*denseUntil < l.words {
 		return
@@ -140,12 +140,8 @@ func (u union) reserve(l *layout, nodes int) {
 }
 
 func (u union) one(l *layout, o uint32) {
-	part, place := l.partition(o), l.place(o)
-	v := u[part]
-	if int(place/64) >= len(v) {
-		v = vectorAt(u, part, int(place/64)+1)
-	}
-	v[place/64] |= 1 << (place % 64)
+	place := l.place(o)
+	vectorAt(u, l.partition(o), int(place/64)+1)[place/64] |= 1 << (place % 64)
 }
 
 func (u union) add(l *layout, s *nodeSet) {

@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -23,7 +22,7 @@ func (p *project) wake() {
 	for _, x := range p.slugs {
 		all[x.selector] = struct{}{}
 	}
-	for _, s := range slices.SortedFunc(maps.Keys(all), func(a, b *selector) int { return cmp.Compare(a.ordinal, b.ordinal) }) {
+	for _, s := range slices.SortedFunc(maps.Keys(all), inOrder) {
 		p.selectors[s.key()] = s
 		p.index.file(s)
 	}

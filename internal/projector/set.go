@@ -2,6 +2,7 @@ package projector
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -121,32 +122,34 @@ func (s *set) members() []uint32 {
 	return slices.Clone(s.small)
 }
 
-// both calls f with each member of s and o, ascending.
-func (s *set) both(o *set, f func(uint32)) {
-	if s.big != nil && o.big != nil {
-		roaring.And(s.big.Bitmap, o.big.Bitmap).Iterate(func(x uint32) bool { f(x); return true })
-		return
-	}
-	few, other := s, o
-	if few.big != nil || other.big == nil && len(other.small) < len(few.small) {
-		few, other = other, few
-	}
-	for _, x := range few.small {
-		if other.has(x) {
-			f(x)
+// both yields each member of s and o, ascending.
+func (s *set) both(o *set) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		if s.big != nil && o.big != nil {
+			roaring.And(s.big.Bitmap, o.big.Bitmap).Iterate(yield)
+			return
+		}
+		few, other := s, o
+		if few.big != nil || other.big == nil && len(other.small) < len(few.small) {
+			few, other = other, few
+		}
+		for _, x := range few.small {
+			if other.has(x) && !yield(x) {
+				return
+			}
 		}
 	}
 }
 
 // meets reports whether s and o have a member in common.
 func (s *set) meets(o *set) bool {
-	switch {
-	case s.big != nil && o.big != nil:
+	if s.big != nil && o.big != nil {
 		return s.big.Intersects(o.big.Bitmap)
-	case s.big != nil:
-		return slices.ContainsFunc(o.small, s.has)
 	}
-	return slices.ContainsFunc(s.small, o.has)
+	for range s.both(o) {
+		return true
+	}
+	return false
 }
 
 // intersect keeps the members that are in o as well.

@@ -276,7 +276,7 @@ func (v *View) Rows(id policy.NodeID) (Rows, bool) {
 	return Rows{n.identity.ordinal, v.m.state.rowsGeneration(n.identity, by), rowsInForce(by)}, true
 }
 
-// rowsInForce are those of rows that nodes know of: not those of policies in audit mode,
+// rowsInForce are the rows that nodes know of: not those of policies in audit mode,
 // which have no rules.
 func rowsInForce(by []*selector) []Row {
 	return slices.DeleteFunc(rows(by), func(r Row) bool { return r.Fingerprint == compiler.Empty.Fingerprint })
