@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -9,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 // README's blocks are run from the first to the last, in one directory that looks
@@ -261,11 +260,11 @@ func (n *newcomer) starts(b block, command, up string) {
 	var at binary.Addresses
 	require.True(n.t, waitFor(20*time.Second, func() (is bool) {
 		if up != "" {
-			return strings.Contains(t.text(), up)
+			return strings.Contains(t.String(), up)
 		}
 		at, is = binary.Ready(n.ready)
 		return is
-	}), "README.md:%d: %s\n%s", b.line, command, t.text())
+	}), "README.md:%d: %s\n%s", b.line, command, t.String())
 	if up != "" {
 		return
 	}
@@ -292,26 +291,12 @@ func (n *newcomer) ends(t *terminal, by os.Signal) {
 	err := t.cmd.Wait()
 	code := t.cmd.ProcessState.ExitCode()
 	if code != 0 && code != 130 {
-		n.t.Errorf("%s: %v\n%s", t.cmd, err, t.text())
+		n.t.Errorf("%s: %v\n%s", t.cmd, err, t.String())
 	}
 }
 
 // terminal is where a command prints that runs on.
 type terminal struct {
+	output.Buffer
 	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer // guarded by mu
-}
-
-// Write implements io.Writer.
-func (t *terminal) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.out.Write(p)
-}
-
-func (t *terminal) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.out.String()
 }
