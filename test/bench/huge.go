@@ -241,9 +241,13 @@ func (h *hugeFleet) refold(ctx context.Context) error {
 
 // again stops the plane, does something to its data, and starts it.
 func (h *hugeFleet) again(ctx context.Context, between func() error) error {
-	err := errors.Join(h.s.close(), between())
-	if err == nil {
-		h.s, err = serveEdict(ctx, h.e, "--durability", "relaxed")
+	if err := h.s.close(); err != nil {
+		return err
 	}
+	if err := between(); err != nil {
+		return err
+	}
+	var err error
+	h.s, err = serveEdict(ctx, h.e, "--durability", "relaxed")
 	return err
 }
