@@ -171,7 +171,7 @@ func (a admissionCommands) policiesAgainst(cmd *cobra.Command, f admissionReplay
 		return nil, errors.Join(err, r.Close())
 	}
 	r.Store().Read(func(v *projector.View) {
-		for _, p := range v.AdmissionPolicies(func(projector.AdmissionPolicy) bool { return true }) {
+		for _, p := range v.Admission().Policies(func(projector.AdmissionPolicy) bool { return true }) {
 			set[author.NameOf(*p.Document)] = admission.PolicyOf(p.ID, *p.Document)
 		}
 	})

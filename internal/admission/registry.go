@@ -101,7 +101,7 @@ func (r *Registry) Snapshot(ctx context.Context) (*Snapshot, error) {
 	s := r.current.Load()
 	var changed []projector.AdmissionPolicy
 	var last uint64
-	r.source.Read(func(v *projector.View) { changed, last = v.AdmissionSince(s.Version()) })
+	r.source.Read(func(v *projector.View) { changed, last = v.Admission().Since(s.Version()) })
 	if last <= s.Version() {
 		return s, nil
 	}

@@ -70,7 +70,7 @@ func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpd
 	if err := tooMany(v, e); err != nil {
 		return err
 	}
-	name, priority := v.AdmissionHolders(e.Document)
+	name, priority := v.Admission().Holders(e.Document)
 	switch a.writes.refusal(v, e) {
 	case projector.CodePolicyIDUsed:
 		return problem(http.StatusConflict, projector.CodePolicyIDUsed, "policy id %s is in use: choose another", e.Policy)
@@ -95,10 +95,10 @@ func tooMany(v *projector.View, e policy.AdmissionPolicyUpdated) error {
 	if d.Level != policy.User || d.User == "" {
 		return nil
 	}
-	if _, there := v.AdmissionPolicy(e.Policy); there {
+	if _, there := v.Admission().Policy(e.Policy); there {
 		return nil
 	}
-	own := v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool {
+	own := v.Admission().Policies(func(x projector.AdmissionPolicy) bool {
 		return x.Document.Level == policy.User && x.Document.User == d.User
 	})
 	if len(own) < mostUserPolicies {
@@ -109,7 +109,7 @@ func tooMany(v *projector.View, e policy.AdmissionPolicyUpdated) error {
 
 // admissionMoved says which version a policy is at, which is not the expected one.
 func admissionMoved(v *projector.View, id policy.AdmissionPolicyID, expected uint64) error {
-	now, live := v.AdmissionPolicy(id)
+	now, live := v.Admission().Policy(id)
 	if !live {
 		return admissionNotFound(id)
 	}

@@ -51,7 +51,7 @@ func (a *admissionPolicies) create(c *call, id policy.AdmissionPolicyID, d polic
 // id.
 func (a *admissionPolicies) list(c *call, keep func(projector.AdmissionPolicy) bool) (items []projector.AdmissionPolicy) {
 	a.model.Read(func(v *projector.View) {
-		items = v.AdmissionPolicies(func(x projector.AdmissionPolicy) bool { return a.authors.sees(c, x) && keep(x) })
+		items = v.Admission().Policies(func(x projector.AdmissionPolicy) bool { return a.authors.sees(c, x) && keep(x) })
 	})
 	return items
 }
@@ -87,7 +87,7 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 		return stored, err
 	}
 	a.model.Read(func(v *projector.View) {
-		if now, ok := v.AdmissionPolicy(id); ok {
+		if now, ok := v.Admission().Policy(id); ok {
 			stored = now
 		}
 	})
@@ -103,7 +103,7 @@ func (a *admissionPolicies) read(c *call) (stored projector.AdmissionPolicy, err
 	id := policy.AdmissionPolicyID(c.r.PathValue("admission"))
 	err = a.reads.check(c, func(v *projector.View) error {
 		var ok bool
-		if stored, ok = v.AdmissionPolicy(id); !ok || !a.authors.sees(c, stored) {
+		if stored, ok = v.Admission().Policy(id); !ok || !a.authors.sees(c, stored) {
 			return admissionNotFound(id)
 		}
 		return nil
@@ -176,7 +176,7 @@ func (a *admissionPolicies) delete(c *call) error {
 		return err
 	}
 	return a.writes.removeIf(c, e, only, func(v *projector.View) (string, error) {
-		x, ok := v.AdmissionPolicy(id)
+		x, ok := v.Admission().Policy(id)
 		if !ok || c.who != nil && !c.who.MayAuthor(x.Document.Level, x.Document.Tenant, x.Document.User) { // it may have come since
 			return "", admissionNotFound(id)
 		}
@@ -201,7 +201,7 @@ func (a *admissionPolicies) mayDelete(c *call) error {
 	// One that may not be seen is answered as one that is not there; only the latter
 	// was perhaps deleted under this key.
 	id, there := policy.AdmissionPolicyID(c.r.PathValue("admission")), false
-	a.reads.model.Read(func(v *projector.View) { _, there = v.AdmissionPolicy(id) })
+	a.reads.model.Read(func(v *projector.View) { _, there = v.Admission().Policy(id) })
 	if there {
 		return err
 	}

@@ -113,7 +113,7 @@ func (t *retries) present(e policy.Event) (seq uint64, seldom bool, err error) {
 			r, _, err = v.Revision(e.Project, e.Policy, e.Revision.ID)
 			seq = r.Seq
 		case policy.AdmissionPolicyUpdated:
-			a, _ := v.AdmissionPolicy(e.Policy)
+			a, _ := v.Admission().Policy(e.Policy)
 			seq, seldom = a.Version, true
 		case policy.PrincipalUpdated:
 			w, _ := v.Principal(e.Principal)

@@ -247,7 +247,7 @@ func TestAdmissionPoliciesEqualTheOracle(t *testing.T) {
 				p = d.open(rt)
 			}
 			p.Read(func(v *View) {
-				changed, last := v.AdmissionSince(from)
+				changed, last := v.Admission().Since(from)
 				for _, c := range changed {
 					heard[c.ID] = ""
 					if c.Document != nil {
@@ -267,11 +267,11 @@ func TestAdmissionPoliciesEqualTheOracle(t *testing.T) {
 		}
 		p.Read(func(v *View) {
 			for id, e := range o.have {
-				got, ok := v.AdmissionPolicy(policy.AdmissionPolicyID(id))
+				got, ok := v.Admission().Policy(policy.AdmissionPolicyID(id))
 				require.True(rt, ok)
 				require.Equal(rt, o.at[id], got.Version)
 				require.True(rt, e.Document.Equal(*got.Document))
-				name, priority := v.AdmissionHolders(e.Document)
+				name, priority := v.Admission().Holders(e.Document)
 				require.Equal(rt, []policy.AdmissionPolicyID{got.ID, got.ID}, []policy.AdmissionPolicyID{name, priority})
 			}
 			require.Equal(rt, len(o.have), v.Counts().AdmissionPolicies)
@@ -328,11 +328,11 @@ func TestTheListOfAdmissionChangesDoesNotGrowForEver(t *testing.T) {
 	}
 	require.Less(t, len(p.state.admission.changes), 100)
 	p.Read(func(v *View) {
-		changed, last := v.AdmissionSince(0)
+		changed, last := v.Admission().Since(0)
 		require.Len(t, changed, 4)
 		require.True(t, slices.IsSortedFunc(changed, func(a, b AdmissionPolicy) int { return int(a.Version) - int(b.Version) }))
 		require.Equal(t, uint64(400), last)
-		changed, _ = v.AdmissionSince(399)
+		changed, _ = v.Admission().Since(399)
 		require.Len(t, changed, 1)
 	})
 }

@@ -25,20 +25,25 @@ func (p *admissionPolicy) info() AdmissionPolicy {
 	}
 }
 
-// AdmissionPolicy returns an admission policy that exists now.
-func (v *View) AdmissionPolicy(id policy.AdmissionPolicyID) (AdmissionPolicy, bool) {
-	p := v.m.state.admission.byID[id]
+// Admission is what a view has of admission policies.
+type Admission struct{ s *admissionState }
+
+// Admission shows the admission policies, as long as the view lasts.
+func (v *View) Admission() Admission { return Admission{&v.m.state.admission} }
+
+// Policy returns an admission policy that exists now.
+func (a Admission) Policy(id policy.AdmissionPolicyID) (AdmissionPolicy, bool) {
+	p := a.s.byID[id]
 	if p == nil || p.document == nil {
 		return AdmissionPolicy{}, false
 	}
 	return p.info(), true
 }
 
-// AdmissionPolicies lists the admission policies that exist now and that keep
-// lets pass, by id.
-func (v *View) AdmissionPolicies(keep func(p AdmissionPolicy) bool) []AdmissionPolicy {
+// Policies lists those that exist now and that keep lets pass, by id.
+func (a Admission) Policies(keep func(p AdmissionPolicy) bool) []AdmissionPolicy {
 	var out []AdmissionPolicy
-	for _, p := range v.m.state.admission.byID {
+	for _, p := range a.s.byID {
 		if p.document == nil {
 			continue
 		}
@@ -50,27 +55,26 @@ func (v *View) AdmissionPolicies(keep func(p AdmissionPolicy) bool) []AdmissionP
 	return out
 }
 
-// AdmissionHolders finds who has a document's name and who its priority, at
+// Holders finds who has a document's name and who its priority, at
 // its level and owner; "" where nobody has.
-func (v *View) AdmissionHolders(d policy.AdmissionPolicy) (name, priority policy.AdmissionPolicyID) {
+func (a Admission) Holders(d policy.AdmissionPolicy) (name, priority policy.AdmissionPolicyID) {
 	byName, byPriority := admissionTerms(&d)
-	if p := v.m.state.admission.names[byName]; p != nil {
+	if p := a.s.names[byName]; p != nil {
 		name = p.id
 	}
-	if p := v.m.state.admission.priorities[byPriority]; p != nil {
+	if p := a.s.priorities[byPriority]; p != nil {
 		priority = p.id
 	}
 	return name, priority
 }
 
-// AdmissionSince lists the admission policies that changed after sequence seq,
-// each as it is now, deleted ones too, oldest change first; and the sequence of
-// the last change.
-func (v *View) AdmissionSince(seq uint64) (changed []AdmissionPolicy, last uint64) {
-	for _, p := range v.m.state.admission.since(seq) {
+// Since lists those that changed after sequence seq, each as it is now, deleted
+// ones too, oldest change first; and the sequence of the last change.
+func (a Admission) Since(seq uint64) (changed []AdmissionPolicy, last uint64) {
+	for _, p := range a.s.since(seq) {
 		changed = append(changed, p.info())
 	}
-	return changed, v.m.state.admission.last()
+	return changed, a.s.last()
 }
 
 // AdmissionVersion is the sequence of the last change of an admission policy
