@@ -17,7 +17,7 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 
 # Without C, as releases are built; so linking takes a quarter less. The race detector alone needs C.
 export CGO_ENABLED := 0
-RACE := CGO_ENABLED=1 $(GO) test -race
+RACE := env CGO_ENABLED=1 $(GO) test -race
 
 build: ## the binaries, in bin/
 	$(GO) build -o bin/ ./cmd/...
@@ -42,7 +42,7 @@ STRUCK := $(GO) test -tags faults
 LONG := ./test
 STORIES := ./cmd/edict
 SHORT := ./internal/plane ./deploy ./cmd/retectl ./test/standards ./test/bench ./plane ./docs/examples/... ./cmd/edict-controller ./cmd/edict/demodata \
-	./test/model ./test/worlds ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
+	./test/model ./test/worlds ./test/noted ./test/clock ./internal/test/gen ./internal/test/check ./internal/test/oracle ./internal/ui ./internal/rollout \
 	./internal/compiler ./internal/compiler/kubernetes ./internal/compiler/lint ./internal/compiler/firstmatch ./internal/wire/dcz ./internal/enforce ./internal/archive \
 	./cmd/edict/internal/bundle ./cmd/edict/internal/document ./cmd/edict/internal/doctor ./cmd/edict/internal/tracing
 # What has fault points in it, and is linked once, with them. Without, they are nothing, as package fault tests.
@@ -68,9 +68,10 @@ check: build vet lint ## the fast loop: build, vet, lint, changed packages
 # What enforce is tried with, in namespaces of its own. Nothing is installed: .ci/run does that where it may.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-# Where tests note what this machine cannot run: go test shows nothing of what passes. It lies in the module, so that no
-# cached result stands in for a note.
-export EDICT_LEFT_OUT := $(CURDIR)/bin/left-out
+# Where what this machine cannot run is noted: go test shows nothing of what passes, so test/noted finds the notes in what it
+# prints with -json, and prints the rest as go test does. Of a cached result it finds them as well.
+LEFT_OUT := $(CURDIR)/bin/left-out
+NOTED := $(GO) run ./test/noted -o $(LEFT_OUT)
 
 # Packages whose tests are in two parts. Under the race detector those that try many worlds that a generator made try few of
 # them: there a world takes ten times as long. Tests without goroutines of their own are left out there.
@@ -90,10 +91,10 @@ DRIVEN := $(CURDIR)/bin/driven/edict
 test: vet ## what a change must pass; prints what it leaves out
 	@mkdir -p $(dir $(DRIVEN))
 	@$(GO) run -exec 'sh -c '\''cmp -s "$$0" "$$1" || { rm -f "$$1" && cp "$$0" "$$1"; }'\' ./cmd/edict $(DRIVEN)
-	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(EDICT_LEFT_OUT)
-	@echo 'LEFT OUT: $(TROUBLE): make test-faults does these to workers of the built binary' >>$(EDICT_LEFT_OUT)
+	@echo 'LEFT OUT: $(APART): make test-kubernetes tries edict-controller on a real API server' >$(LEFT_OUT)
+	@echo 'LEFT OUT: $(TROUBLE): make test-faults does these to workers of the built binary' >>$(LEFT_OUT)
 	@$(SELDOM) EDICT_TEST_BINARY=$(DRIVEN) $(MAKE) --no-print-directory -j3 long rooms lint short stories worlds struck
-	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
+	@[ ! -s $(LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(LEFT_OUT); }
 
 # Where rooms and stories of the command line write: into memory, if there is enough. What a disk does is tried by ./test, by
 # disks that tests mount, and by the campaign, which is on a disk as a whole.
@@ -101,24 +102,24 @@ MEMORY = $(shell test/memory.sh)
 
 # Those that take longest go first, so that no core idles beside the last.
 rooms:
-	$(MEMORY) $(RACE) -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
-	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(RACE) -vet=off -skip "$$unraced" $(WORLDS)
+	$(MEMORY) $(NOTED) $(RACE) -json -vet=off ./internal/relay $$($(GO) list ./... | grep -vxF "$$($(GO) list $(DRIVERS) $(WORLDS))")
+	unraced=$$($(GO) run ./test/worlds -unraced $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 7) / 8)) $(MEMORY) $(NOTED) $(RACE) -json -vet=off -skip "$$unraced" $(WORLDS)
 
 # This, stories and struck begin when other parts have ended; they use both cores, where short goes package by package.
 worlds:
-	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(GO) test -vet=off -run "$$worlds" $(WORLDS)
+	worlds=$$($(GO) run ./test/worlds $(WORLDS)) && RAPID_CHECKS=$$((($(RAPID_CHECKS) + 1) / 2)) $(MEMORY) $(NOTED) $(GO) test -json -vet=off -run "$$worlds" $(WORLDS)
 
 long:
-	$(GO) test -p 1 -vet=off -skip '^($(TROUBLE))$$' $(LONG)
+	$(NOTED) $(GO) test -json -p 1 -vet=off -skip '^($(TROUBLE))$$' $(LONG)
 
 stories:
-	$(MEMORY) $(GO) test -vet=off $(STORIES)
+	$(MEMORY) $(NOTED) $(GO) test -json -vet=off $(STORIES)
 
 short:
-	$(MEMORY) $(GO) test -p 1 -vet=off $(SHORT)
+	$(MEMORY) $(NOTED) $(GO) test -json -p 1 -vet=off $(SHORT)
 
 struck:
-	$(STRUCK) -vet=off -skip TestAnOrdinaryBinary ./internal/fault $(STRIKES)
+	$(NOTED) $(STRUCK) -json -vet=off -skip TestAnOrdinaryBinary ./internal/fault $(STRIKES)
 
 # The long campaign, in pieces of some ten minutes. What passed is not run again: test/campaign/run.sh says how one goes on,
 # and docs/faults.md what is injected. It takes hours: SEED=n is another one, PIECES='kills.*' a part of it, and PIECES=list says
@@ -157,10 +158,8 @@ bin/kubernetes/etcd: tools/etcd.mod
 
 test-kubernetes: ## edict-controller on a real API server, 10,000 pods
 	@[ "$(KUBEBUILDER_ASSETS)" != "$(CURDIR)/bin/kubernetes" ] || $(MAKE) --no-print-directory bin/kubernetes/etcd bin/kubernetes/kube-apiserver
-	@mkdir -p bin && rm -f $(EDICT_LEFT_OUT)
 	$(GO) test ./internal/compiler/kubernetes -count 1 -v -run 'Recipes|Conformance' -judges.all
 	$(GO) test ./test/kubernetes -count 1 -v -kubernetes -timeout 30m
-	@[ ! -s $(EDICT_LEFT_OUT) ] || { echo "not all was tried here:"; sort -u $(EDICT_LEFT_OUT); }
 
 # Tools of other authors, pinned in test/standards. They are fetched once.
 test-standards: ## the API's documents judged by tools of others

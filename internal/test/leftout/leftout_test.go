@@ -1,15 +1,13 @@
-package leftout_test
+package leftout
 
 import (
+	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
+	"io"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/edictdev/edict/internal/test/leftout"
 )
 
 // told is a test that notes how it ended.
@@ -26,19 +24,21 @@ func (t *told) Fatalf(string, ...any) { t.end("failed") }
 func (t *told) end(how string)        { t.ended = how; runtime.Goexit() }
 
 func TestWhatIsLeftOutIsNotedAndInCIFails(t *testing.T) {
+	defer func(w io.Writer) { notes = w }(notes)
 	for _, c := range []struct {
 		ci        string
 		leave     func(t testing.TB)
 		how, says string
 	}{
-		{"", func(t testing.TB) { leftout.Test(t, "no %s", "disk") }, "skipped", "LEFT OUT: TestIt: no disk\n"},
-		{"true", func(t testing.TB) { leftout.Test(t, "no disk") }, "failed", ""},
-		{"true", func(t testing.TB) { leftout.Here(t, "no disk") }, "skipped", "LEFT OUT: TestIt: no disk\n"},
-		{"true", func(t testing.TB) { leftout.Less(t, errors.New("no fixtures")) }, "", "WITH LESS: TestIt: no fixtures\n"},
+		{"", func(t testing.TB) { Test(t, "no %s", "disk") }, "skipped", "LEFT OUT: TestIt: no disk\n"},
+		{"true", func(t testing.TB) { Test(t, "no disk") }, "failed", ""},
+		{"true", func(t testing.TB) { Here(t, "no disk") }, "skipped", "LEFT OUT: TestIt: no disk\n"},
+		{"", func(t testing.TB) { Here(t, "%v", errors.New("no disk\nno loop")) }, "skipped", "LEFT OUT: TestIt: no disk; no loop\n"},
+		{"true", func(t testing.TB) { Less(t, errors.New("no fixtures")) }, "", "WITH LESS: TestIt: no fixtures\n"},
 	} {
-		file := filepath.Join(t.TempDir(), "left-out")
+		var noted bytes.Buffer
+		notes = &noted
 		t.Setenv("CI", c.ci)
-		t.Setenv("EDICT_LEFT_OUT", file)
 		x := &told{}
 		done := make(chan struct{})
 		go func() {
@@ -47,7 +47,7 @@ func TestWhatIsLeftOutIsNotedAndInCIFails(t *testing.T) {
 		}()
 		<-done
 		require.Equal(t, c.how, x.ended)
-		text, _ := os.ReadFile(file)
-		require.Equal(t, c.says, string(text))
+		require.Equal(t, c.says, noted.String())
+		require.Equal(t, c.says != "", Noted(noted.String()))
 	}
 }
