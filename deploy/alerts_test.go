@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
@@ -22,6 +23,7 @@ func TestAlertsCallWhenTheyShould(t *testing.T) {
 	if err != nil {
 		leftout.Test(t, "alerts are tried with promtool: %v", err)
 	}
+	require.NoError(t, gen.Files("deploy/prometheus"))
 	out, err := exec.Command(promtool, "test", "rules", filepath.Join("prometheus", "alerts_test.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	tests := string(read(t, "prometheus/alerts_test.yaml"))

@@ -229,6 +229,7 @@ func (w *shownWorld) drive(dir, script string, given map[string]any, more map[st
 	t := w.t
 	text, err := json.Marshal(given)
 	require.NoError(t, err)
+	require.NoError(t, gen.Files("ui/test"))
 	cmd := exec.CommandContext(t.Context(), "node", script)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "EDICT_CONSOLE="+string(text)), os.Stderr
 	in, err := cmd.StdinPipe()

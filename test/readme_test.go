@@ -153,6 +153,7 @@ func newNewcomer(t *testing.T, root string) *newcomer {
 	require.NoError(t, os.Symlink(edict, filepath.Join(bin, "edict")))
 	buildRetectl(t, bin)
 	require.NoError(t, os.Symlink(filepath.Join(root, "cmd"), filepath.Join(n.dir, "cmd")))
+	require.NoError(t, gen.Files("cmd/edict/demodata"))
 	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(n.dir, ".gitignore"), ignored, 0o600))

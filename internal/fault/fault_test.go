@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/fault"
+	"github.com/edictdev/edict/internal/test/gen"
 )
 
 // TestAnOrdinaryBinaryHoldsNothingOfThis looks for our symbols and names in a
@@ -16,6 +17,7 @@ import (
 func TestAnOrdinaryBinaryHoldsNothingOfThis(t *testing.T) {
 	held := func(tags string) string {
 		bin := filepath.Join(t.TempDir(), "struck")
+		require.NoError(t, gen.Sources("./internal/fault/testdata/struck"))
 		out, err := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", bin, "./testdata/struck").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		symbols, err := exec.Command("go", "tool", "nm", bin).Output()

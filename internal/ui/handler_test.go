@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/test/contract"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
@@ -152,6 +153,7 @@ func TestTheFilesAreBuiltFromTheSources(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		leftout.Here(t, "the console's files are not built again: %v", err)
 	}
+	require.NoError(t, gen.Files("ui"))
 	out := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "node", "build.mjs", out)
 	cmd.Dir = "../../ui"

@@ -45,6 +45,7 @@ func judgedCases(t *testing.T) (all []judged) {
 	t.Helper()
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
+	require.NoError(t, gen.Files("tools/judges"))
 	cmd := exec.Command("go", "run", ".")
 	cmd.Dir = filepath.Join(root, "tools", "judges")
 	out, err := cmd.Output()

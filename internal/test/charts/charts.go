@@ -37,6 +37,9 @@ func build(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if _, err := os.Stat(filepath.Join(root, "tools/charts.mod")); err != nil {
+		return "", err
+	}
 	cmd := exec.Command("go", "tool", "-modfile=tools/charts.mod", "-n", name)
 	cmd.Dir = root
 	out, err := cmd.Output()
@@ -51,6 +54,7 @@ func Helm(t *testing.T, args ...string) (out, errors string, err error) {
 	t.Helper()
 	root, err := gen.ModuleRoot()
 	require.NoError(t, err)
+	require.NoError(t, gen.Files("deploy/helm"))
 	cmd, home := exec.Command(Tool(t, "helm"), args...), t.TempDir()
 	cmd.Dir = filepath.Join(root, "deploy")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))

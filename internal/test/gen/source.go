@@ -3,6 +3,7 @@ package gen
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,4 +37,25 @@ func Sources(program string) error {
 		err = errors.Join(err, serr)
 	}
 	return err
+}
+
+// Files looks at every file below a folder of the module, as Sources does, for a test
+// that has another program read them. What npm installed is not the module's.
+func Files(folder string) error {
+	root, err := ModuleRoot()
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == "node_modules":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil // walking opens it
+		}
+		_, err = os.Stat(path)
+		return err
+	})
 }
