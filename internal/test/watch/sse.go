@@ -24,19 +24,20 @@ import (
 // that one of them announces.
 type Keys map[string][]byte
 
-// rotate takes in the key that a notice of this signer announces.
-func (k Keys) rotate(signer string, payload []byte) error {
+// rotate takes in the key that a notice announces. The plane announces none once the
+// transition is over; that a busy machine reads it later is no fault of the plane's.
+func (k Keys) rotate(n *notice) error {
 	var p struct {
 		KeyID     string    `json:"key_id"`
 		PublicKey []byte    `json:"public_key"`
 		Previous  string    `json:"previous_key_id"`
 		Expires   time.Time `json:"transition_expires"`
 	}
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := json.Unmarshal(n.Payload, &p); err != nil {
 		return err
 	}
-	if p.Previous != signer || len(p.PublicKey) != ed25519.PublicKeySize || p.KeyID == signer || !time.Now().Before(p.Expires) {
-		return fmt.Errorf("%s announces %s in place of %s until %s", signer, p.KeyID, p.Previous, p.Expires)
+	if p.Previous != n.KeyID || len(p.PublicKey) != ed25519.PublicKeySize || p.KeyID == n.KeyID || !n.IssuedAt.Before(p.Expires) {
+		return fmt.Errorf("%s announces %s in place of %s until %s, at %s", n.KeyID, p.KeyID, p.Previous, p.Expires, n.IssuedAt)
 	}
 	k[p.KeyID] = p.PublicKey
 	return nil
@@ -191,7 +192,7 @@ func readNotice(data []byte, keys Keys) (m Frame, err error) {
 		return m, fmt.Errorf("%s is for %s", n.ID, n.Scope)
 	}
 	if n.Type == "signing_key_rotated" {
-		if err := keys.rotate(n.KeyID, n.Payload); err != nil {
+		if err := keys.rotate(&n); err != nil {
 			return m, err
 		}
 		return m, errRotated

@@ -107,6 +107,21 @@ func TestNoticesAreReadInEitherForm(t *testing.T) {
 	require.ErrorAs(t, Stream(t.Context(), server.Client(), server.URL, "", keys, func(Frame) bool { return true }), &frame)
 }
 
+// TestAKeyIsAnnouncedDuringItsTransition, whenever it is read: the plane's clock is what counts.
+func TestAKeyIsAnnouncedDuringItsTransition(t *testing.T) {
+	s, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	payload, err := json.Marshal(map[string]any{"key_id": s.KeyID(), "public_key": s.PublicKey(), "previous_key_id": "old", "transition_expires": until})
+	require.NoError(t, err)
+	keys := Keys{}
+	require.ErrorContains(t, keys.rotate(&notice{KeyID: "old", IssuedAt: until, Payload: payload}), "until "+until.String())
+	require.ErrorContains(t, keys.rotate(&notice{KeyID: "another", IssuedAt: until.Add(-1), Payload: payload}), "another announces")
+	require.Empty(t, keys)
+	require.NoError(t, keys.rotate(&notice{KeyID: "old", IssuedAt: until.Add(-1), Payload: payload}))
+	require.Equal(t, Keys{s.KeyID(): s.PublicKey()}, keys)
+}
+
 func payloadPrint() []byte {
 	sum := sha256.Sum256([]byte("[]"))
 	return sum[:]
