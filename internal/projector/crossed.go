@@ -2,70 +2,131 @@ package projector
 
 import "slices"
 
-// crossed says which selectors match each of many identities. It visits the selectors and
-// not the identities one by one: the fold waits for its readers.
+// crossed says which selectors match each of many identities. It visits selectors rather
+// than identities, where that is less work: the fold waits for its readers.
 type crossed struct {
-	ids  []uint32 // of the identities, ascending
-	from []uint32 // by place in ids, where those that match it begin in by; one more at the end
-	by   []*selector
+	ids   []uint32   // of the identities, ascending
+	class []uint32   // of each of them: the same selectors match all of a class
+	found []*finding // by class
 }
 
 // of are the selectors that match the identity at a place in ids, by ordinal.
-func (c *crossed) of(place int) []*selector { return c.by[c.from[place]:c.from[place+1]] }
+func (c *crossed) of(place int) []*selector { return c.found[c.class[place]].by }
 
 // cross crosses identities of a project with its selectors.
 func (s *state) cross(p *project, ids *set) crossed {
-	c := crossed{ids: ids.members(), from: make([]uint32, ids.len()+1)}
-	if few(len(c.ids), p) || len(c.ids)*64 < len(s.identities) { // or place would be large for them
-		for at, o := range c.ids {
-			c.by = append(c.by, s.identities[o].selectors()...)
-			c.from[at+1] = uint32(len(c.by))
-		}
-		return c
-	}
-	place := make([]uint32, len(s.identities))
-	for at, o := range c.ids {
-		place[o] = uint32(at)
-	}
-	type match struct {
-		place uint32
-		by    *selector
-	}
-	var matches []match
-	for _, x := range s.meeting(p, ids) {
-		for o := range x.identities.both(ids) {
-			matches = append(matches, match{place[o], x})
-			c.from[place[o]+1]++
-		}
-	}
-	for at := range c.ids {
-		c.from[at+1] += c.from[at]
-	}
-	c.by = make([]*selector, len(matches))
-	next := slices.Clone(c.from)
-	for _, m := range matches {
-		c.by[next[m.place]] = m.by
-		next[m.place]++
+	c := crossed{ids: ids.members(), class: make([]uint32, ids.len())}
+	if s.fewer(p, ids, 0) { // each is visited anyhow
+		c.find(s.identities)
+	} else {
+		c.split(s.identities, p, ids)
 	}
 	return c
 }
 
-// few reports whether to find the selectors of each of so many identities takes less than a
-// look at every selector of the project, which takes about an eighth of the time.
-func few(identities int, p *project) bool { return identities*8 < len(p.selectors) }
+// find looks for the selectors of one identity after the other.
+func (c *crossed) find(identities []*identity) {
+	classes := map[*finding]uint32{}
+	for at, o := range c.ids {
+		f := identities[o].finding()
+		class, known := classes[f]
+		if !known {
+			class = uint32(len(c.found))
+			classes[f], c.found = class, append(c.found, f)
+		}
+		c.class[at] = class
+	}
+}
+
+// step is a class on the way: those of another class that one more selector matches.
+type step struct {
+	from, length uint32
+	by           *selector
+	split        *selector // that divided the class last
+	into         uint32    // the class of those it matches
+}
+
+// split begins with one class of all identities, and has each selector divide classes
+// into those that it matches and those that it does not.
+func (c *crossed) split(identities []*identity, p *project, ids *set) {
+	steps := make([]step, 1, 16)
+	for _, x := range p.meeting(ids) {
+		at := 0
+		for o := range x.identities.both(ids) {
+			at += ahead(c.ids[at:], o)
+			was := &steps[c.class[at]]
+			if was.split == x {
+				c.class[at] = was.into
+				continue
+			}
+			was.split, was.into = x, uint32(len(steps))
+			next := step{from: c.class[at], length: was.length + 1, by: x}
+			c.class[at] = was.into
+			steps = append(steps, next)
+		}
+	}
+	classes := map[uint32]uint32{} // by step
+	for at, end := range c.class {
+		class, known := classes[end]
+		if !known {
+			class = uint32(len(c.found))
+			classes[end], c.found = class, append(c.found, &finding{path(steps, end), p.index.refiled})
+		}
+		c.class[at] = class
+		identities[c.ids[at]].found.Store(c.found[class])
+	}
+}
+
+// path are the selectors that led to a class, the first of them first.
+func path(steps []step, class uint32) []*selector {
+	by := make([]*selector, steps[class].length)
+	for n := len(by) - 1; n >= 0; n-- {
+		by[n], class = steps[class].by, steps[class].from
+	}
+	return by
+}
+
+// ahead is the place of x in an ascending list that has it, mostly near its beginning.
+func ahead(list []uint32, x uint32) int {
+	step := 1
+	for step < len(list) && list[step] < x {
+		step *= 2
+	}
+	at, _ := slices.BinarySearch(list[step/2:min(step+1, len(list))], x)
+	return step/2 + at
+}
+
+// fewer reports whether fewer selectors are looked at for each identity by itself than the
+// project has. To visit an identity costs as much as so many looks.
+func (s *state) fewer(p *project, ids *set, visit int) bool {
+	rest := len(p.selectors)
+	ids.each(func(o uint32) bool {
+		rest -= visit + s.identities[o].candidates()
+		return rest > 0
+	})
+	return rest > 0
+}
 
 // meeting are the selectors of a project that match any of some identities, by ordinal.
 func (s *state) meeting(p *project, ids *set) (out []*selector) {
-	if few(ids.len(), p) {
-		ids.each(func(o uint32) bool {
-			out = append(out, s.identities[o].selectors()...)
-			return true
-		})
-	} else {
-		for _, x := range p.selectors {
-			if x.identities.meets(ids) {
-				out = append(out, x)
-			}
+	if !s.fewer(p, ids, 1) {
+		return p.meeting(ids)
+	}
+	seen := map[*finding]bool{}
+	ids.each(func(o uint32) bool {
+		if f := s.identities[o].finding(); !seen[f] {
+			seen[f], out = true, append(out, f.by...)
+		}
+		return true
+	})
+	return eachOnce(out)
+}
+
+// meeting looks at every selector.
+func (p *project) meeting(ids *set) (out []*selector) {
+	for _, x := range p.selectors {
+		if x.identities.meets(ids) {
+			out = append(out, x)
 		}
 	}
 	return eachOnce(out)

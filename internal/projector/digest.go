@@ -61,7 +61,7 @@ func (m *model) digester(ctx context.Context) (digester, error) {
 		if err := ctx.Err(); err != nil {
 			return d, err
 		}
-		rows := rows(i.selectors())
+		rows := rows(i.glance())
 		d.idents[i.ordinal], d.counts[i.ordinal] = hashIdentity(i.labels, rows), len(rows)
 	}
 	d.snap = m.db.NewSnapshot() // of the same moment: the caller has the lock

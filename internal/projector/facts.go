@@ -46,7 +46,7 @@ func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, err
 	}
 	for _, i := range m.state.identities {
 		if i != nil {
-			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, rows(i.selectors()))}
+			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, rows(i.glance()))}
 		}
 	}
 	return m.cursor.seq, f.all

@@ -135,7 +135,7 @@ func (f nodeFold) move(n *node, to *identity) {
 
 // recordMove records what a node lost and gained.
 func (f nodeFold) recordMove(n *node, from, to *identity) {
-	old, new := from.find(), to.find()
+	old, new := from.selectors(), to.selectors()
 	for _, s := range only(old, new) {
 		for _, p := range s.policies {
 			if !p.itself().underWay() || p.armOf(to) == nil {
@@ -190,7 +190,7 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 	f.live.identities++
 	f.key, f.value = appendIdentityKey(f.key[:0], i.ordinal), appendIdentity(f.value[:0], p.id, i.labels)
 	f.set(f.key, f.value)
-	for _, s := range i.find() {
+	for _, s := range i.selectors() {
 		s.identities.add(i.ordinal)
 	}
 	return i
@@ -198,7 +198,7 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 
 // vanish ends an identity that no node has.
 func (f nodeFold) vanish(i *identity) {
-	for _, s := range i.find() {
+	for _, s := range i.selectors() {
 		s.identities.remove(i.ordinal)
 	}
 	i.project.index.leave(i)

@@ -248,6 +248,7 @@ func (f policyFold) unuse(s *selector, p *policyState) {
 		f.left[o] = f.seq
 		return true
 	})
+	s.identities = set{} // identities that nobody asks about keep the selector in their findings
 	s.project.index.unfile(s)
 	delete(s.project.selectors, s.key())
 	f.live.selectors--

@@ -162,14 +162,14 @@ func (f rolloutFold) moved(p, has *policyState) {
 // arm is what an arm of a policy says, and to whom.
 type arm struct {
 	fp         compiler.Fingerprint
-	identities *set
+	identities set // as they are now: a selector that ends has none
 }
 
 // armsOf are the arms of a policy.
 func armsOf(p *policyState) (arms []arm) {
-	arms = append(arms, arm{p.fp, &p.selector.identities})
+	arms = append(arms, arm{p.fp, p.selector.identities})
 	if p.rollout.trial != nil {
-		arms = append(arms, arm{p.rollout.fp, &p.rollout.trial.selector.identities})
+		arms = append(arms, arm{p.rollout.fp, p.rollout.trial.selector.identities})
 	}
 	return arms
 }
@@ -185,14 +185,14 @@ func (f *fold) compare(before, after []arm) {
 		var same set
 		for _, was := range before {
 			if was.fp == now.fp {
-				same.join(was.identities)
+				same.join(&was.identities)
 			}
 		}
-		f.gather(f.have, now.identities, &same)
-		still.join(now.identities)
+		f.gather(f.have, &now.identities, &same)
+		still.join(&now.identities)
 	}
 	for _, was := range before {
-		f.gather(f.lost, was.identities, &still)
+		f.gather(f.lost, &was.identities, &still)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/edictdev/edict/internal/fault"
 	"github.com/edictdev/edict/policy"
@@ -17,8 +18,9 @@ type index struct {
 	// unindexable are selectors with a side that requires no label at all
 	// (only != and !k): every identity must be tried.
 	unindexable bucketSelectors
-	all         set    // every identity of the project
-	refiled     uint64 // 1, and how often a selector was filed or unfiled
+	all         set                     // every identity of the project
+	refiled     uint64                  // 1, and how often a selector was filed or unfiled
+	last        atomic.Pointer[finding] // the last that was looked for
 }
 
 // bucket is one term: who has it, and which selectors are filed under it.
@@ -262,25 +264,62 @@ func (k *keyBucket) with(value string) *set {
 	return &set{}
 }
 
-// selectors are those that match an identity, by ordinal; none match nothing. A selector
-// that comes or goes does not visit the identities it matches, which may be most of a fleet:
-// what they had found is looked for again when somebody asks.
+// finding is which selectors match a label set, by ordinal.
+type finding struct {
+	by      []*selector
+	refiled uint64 // index.refiled then
+}
+
+// finding looks again if the one it has is of another time. A selector that comes or goes
+// does not visit the identities it matches, which may be most of a fleet.
+func (i *identity) finding() *finding {
+	x := &i.project.index
+	f := i.found.Load()
+	if f == nil || f.refiled != x.refiled {
+		f = x.find(i.labels)
+		i.found.Store(f)
+	}
+	return f
+}
+
+// selectors are those that match an identity, by ordinal; none match nothing.
 func (i *identity) selectors() []*selector {
-	switch {
-	case i == nil:
+	if i == nil {
 		return nil
-	case i.refiled == i.project.index.refiled:
-		return i.found
+	}
+	return i.finding().by
+}
+
+// glance is selectors for whoever goes through all identities: it leaves nothing with them.
+func (i *identity) glance() []*selector {
+	if f := i.found.Load(); f != nil && f.refiled == i.project.index.refiled {
+		return f.by
 	}
 	return i.project.index.matching(i.labels)
 }
 
-// find is selectors, and keeps them. The fold calls it, which alone may write.
-func (i *identity) find() []*selector {
-	if i != nil && i.refiled != i.project.index.refiled {
-		i.found, i.refiled = i.selectors(), i.project.index.refiled
+// candidates is how many selectors have to be looked at for those that match an identity:
+// none, if they are known.
+func (i *identity) candidates() (n int) {
+	if f := i.found.Load(); f != nil && f.refiled == i.project.index.refiled {
+		return 0
 	}
-	return i.selectors()
+	for sels := range i.project.index.mayMatch(i.labels) {
+		n += len(sels)
+	}
+	return n + len(i.labels) // where they are filed is looked up, too
+}
+
+// find gives label sets that come one after the other the same finding, where the same
+// selectors match them, as is often so.
+func (x *index) find(labels policy.Labels) *finding {
+	by := x.matching(labels)
+	if f := x.last.Load(); f != nil && f.refiled == x.refiled && slices.Equal(f.by, by) {
+		return f
+	}
+	f := &finding{slices.Clip(by), x.refiled}
+	x.last.Store(f)
+	return f
 }
 
 // matching are the selectors that match a label set, by ordinal.

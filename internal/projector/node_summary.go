@@ -67,7 +67,7 @@ type NodeCursor struct{ partition, index int }
 // missed; no node comes twice.
 func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, next NodeCursor, more bool) {
 	list = make([]NodeSummary, 0, limit)
-	alike := map[*identity]NodeSummary{} // one of each label set, whose selectors are looked for once
+	alike := map[*identity]NodeSummary{} // one of each label set that has several
 	parts := v.m.state.byOrdinal
 	for ; from.partition < len(parts); from = (NodeCursor{from.partition + 1, 0}) {
 		for nodes := parts[from.partition]; from.index < len(nodes); from.index++ {
@@ -76,6 +76,10 @@ func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, ne
 			}
 			n := nodes[from.index]
 			if n == nil || n.identity == nil {
+				continue
+			}
+			if _, alone := n.identity.nodes.sole(); alone {
+				list = append(list, v.m.state.summary(n))
 				continue
 			}
 			x, known := alike[n.identity]

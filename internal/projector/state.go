@@ -1,6 +1,8 @@
 package projector
 
 import (
+	"sync/atomic"
+
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/compiler"
@@ -160,9 +162,8 @@ type identity struct {
 	key     string // labels.Key
 	labels  policy.Labels
 	nodes   nodeSet
-	since   uint64      // sequence of the event that made it
-	found   []*selector // that matched it, by ordinal, see find
-	refiled uint64      // index.refiled then; 0: they were not looked for
+	since   uint64                  // sequence of the event that made it
+	found   atomic.Pointer[finding] // nil: nobody asked yet; readers set it, too
 }
 
 // hold notes that the nodes of an identity changed. Where each node has a label set of

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/policy"
@@ -42,22 +43,15 @@ func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 	all := m.state.matchAny(proj, sels)
 	if all.len() > maxTouched {
 		t.Whole = false
-		all = set{small: all.members()[:maxTouched]}
+		all = set{big: newBitmap(roaring.BitmapOf(all.members()[:maxTouched]...))}
 	}
-	heads, key := map[string][]HeadRef{}, []byte(nil)
 	found := m.state.cross(proj, &all)
+	heads := make([][]HeadRef, len(found.found))
+	for class, f := range found.found {
+		heads[class] = headRefs(f.by)
+	}
 	for place, o := range found.ids {
-		by := found.of(place)
-		key = key[:0]
-		for _, s := range by {
-			key = appendU32(key, s.ordinal)
-		}
-		matched, known := heads[string(key)]
-		if !known {
-			matched = headRefs(by)
-			heads[string(key)] = matched
-		}
-		t.Sets = append(t.Sets, LabelSet{m.state.identities[o].labels, matched})
+		t.Sets = append(t.Sets, LabelSet{m.state.identities[o].labels, heads[found.class[place]]})
 	}
 	return t
 }
