@@ -81,6 +81,7 @@ func (h *hub) askHeads(ctx context.Context) error {
 		if err != nil {
 			h.relay.opt.Log.Debug("the log's head is not known; asking again", "error", err)
 			_ = again.Pause(ctx)
+			waiting = slices.DeleteFunc(waiting, func(s *stream) bool { return s.over.Load() })
 			continue
 		}
 		known := arrivals{waiting, head}

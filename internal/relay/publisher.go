@@ -232,7 +232,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		fault.Pass(fault.PublishBefore)
 		err = errors.Join(
 			n.live(ctx, live, parcel.batches),
-			n.catchUp(ctx, stale, p.whoListens(), func(x *part) uint64 { return x.published }),
+			n.catchUp(ctx, stale, func(x *part) uint64 { return x.published }),
 			n.publishFresh(ctx, live, fresh))
 	}
 	if err == nil {

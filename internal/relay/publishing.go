@@ -26,11 +26,26 @@ type publishing struct {
 func (n *publishing) skipAll(own []*part, p parcel) {
 	for _, b := range p.batches {
 		for i := range b.Edges {
-			n.skipped.Add(int64(b.Edges[i].Have.Len() + b.Edges[i].Lost.Len()))
+			n.skip(own, &b.Edges[i].Have)
+			n.skip(own, &b.Edges[i].Lost)
 		}
 	}
 	for _, x := range own {
 		clear(x.prev)
+	}
+}
+
+// skip counts those of some nodes whose messages would be published here.
+func (n *publishing) skip(own []*part, nodes *projector.Nodes) {
+	if len(own) == n.partitions {
+		n.skipped.Add(int64(nodes.Len()))
+		return
+	}
+	for _, x := range own {
+		nodes.Each(x.id, func(projector.NodeRef, policy.NodeID) bool {
+			n.skipped.Add(1)
+			return true
+		})
 	}
 }
 
@@ -144,10 +159,11 @@ func (n *publishing) content(i projector.Item, gone bool, trace streams.Trace) *
 
 // catchUp publishes, from the read model, what the subscribed nodes of partitions
 // missed after a sequence.
-func (n *publishing) catchUp(ctx context.Context, own []*part, listens func(policy.NodeID) bool, after func(*part) uint64) error {
+func (n *publishing) catchUp(ctx context.Context, own []*part, after func(*part) uint64) error {
 	if len(own) == 0 {
 		return nil
 	}
+	listens := n.whoListens()
 	var g errgroup.Group
 	shards := min(len(n.seals), len(own))
 	for i := range shards {
@@ -182,7 +198,7 @@ func (n *publishing) publishFresh(ctx context.Context, own []*part, f streams.Fr
 		for _, x := range own {
 			clear(x.prev) // what was published before is published again
 		}
-		return n.catchUp(ctx, own, n.whoListens(), from)
+		return n.catchUp(ctx, own, from)
 	}
 	s := n.shard(ctx, 0)
 	for _, x := range own {

@@ -128,6 +128,9 @@ const streamAhead = 1000
 // that did not answer, nothing is waited for in this round.
 func (s *shard) pace(subject string, header map[string][]string, body []byte) error {
 	err := s.opt.Wire.TellStream(s.ctx, subject, header, body)
+	if errors.Is(err, streams.ErrBusy) {
+		return nil // no stream has this subject, nor anybody; Flush says if the connection was lost
+	}
 	if errors.Is(err, streams.ErrNoAnswer) && s.ctx.Err() == nil {
 		s.r.opt.Log.Warn("a stream over the subjects of nodes does not keep up; it may lack messages", "error", err)
 		s.stream, err = false, nil
@@ -142,13 +145,17 @@ func (s *shard) missed(ctx context.Context, x *part, id policy.NodeID, after uin
 	}
 	from := policy.EndOf(s.store.Base(), after)
 	past, err := s.store.Past(id, from, nil)
-	if errors.Is(err, projector.ErrUnknownNode) {
+	switch {
+	case errors.Is(err, projector.ErrUnknownNode):
 		return nil
+	case errors.Is(err, projector.ErrBehind):
+		return nil // whoever had the partition before published more than is folded here
 	}
 	if err != nil {
 		return fmt.Errorf("what node %s missed: %w", id, err)
 	}
 	if !past.Whole { // what the node lost is not known
+		delete(x.prev, id) // a round that failed may have come further
 		if err := s.add(x, id, s.envelopes.pullContent(artifact.ReasonResync, s.store.Base(), after, past.Time)); err != nil {
 			return err
 		}

@@ -299,6 +299,9 @@ func (s *stream) writeAll(h *handed) error {
 	pooled := frames.Get().(*[]byte)
 	b := (*pooled)[:0]
 	defer func() {
+		if cap(s.payload) > writeSize { // nor that of a large message, with each stream that was sent it
+			s.payload = nil
+		}
 		if cap(b) <= 4*writeSize { // do not keep a rare large buffer
 			*pooled = b
 			frames.Put(pooled)

@@ -23,8 +23,8 @@ func (c *Conn) Tell(subject string, header map[string][]string, body []byte) err
 }
 
 // TellStream is Tell, and waits until a stream has stored the message, and so all
-// that was published before it: ErrNoAnswer where that takes long, or where there is
-// no stream any more.
+// that was published before it: ErrNoAnswer where that takes long, or where only others
+// are subscribed to it, ErrBusy where nobody is.
 func (c *Conn) TellStream(ctx context.Context, subject string, header map[string][]string, body []byte) error {
 	_, err := c.ask(ctx, &nats.Msg{Subject: subject, Header: header, Data: body}, requestTimeout)
 	return err

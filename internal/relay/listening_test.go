@@ -1,0 +1,154 @@
+package relay_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
+)
+
+// ears are Listeners as servers elsewhere have them, known when the test says so.
+type ears struct {
+	relay.Listeners
+	mu    sync.Mutex
+	nodes map[policy.NodeID]bool
+	wake  chan struct{}
+	asked atomic.Int64 // how often all were listed
+}
+
+func newEars(wire *streams.Conn, nodes ...policy.NodeID) *ears {
+	l := &ears{Listeners: streams.NewListeners(wire), nodes: map[policy.NodeID]bool{}, wake: make(chan struct{}, 1)}
+	for _, n := range nodes {
+		l.nodes[n] = true
+	}
+	return l
+}
+
+func (l *ears) None() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.nodes) == 0
+}
+
+func (l *ears) Any(n policy.NodeID, _ string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nodes[n]
+}
+
+func (l *ears) Everybody() bool       { return false }
+func (l *ears) Streams() bool         { return false }
+func (l *ears) Changes() uint64       { return 0 }
+func (l *ears) Wake() <-chan struct{} { return l.wake }
+
+func (l *ears) Who() (map[policy.NodeID]bool, bool) {
+	l.asked.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	who := map[policy.NodeID]bool{}
+	for n := range l.nodes {
+		who[n] = true
+	}
+	return who, false
+}
+
+func (l *ears) Fresh() streams.Fresh { return streams.Fresh{} }
+
+// TestAStreamOverSomeNodesStopsNothing: nobody has the subjects of the others, so no message
+// to them is ever stored.
+func TestAStreamOverSomeNodesStopsNothing(t *testing.T) {
+	t.Parallel()
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(soon))
+	at := streams.ConnectOptions{URL: ns.ClientURL()}
+	p := newPlaneOn(t, at)
+	nc, err := nats.Connect(ns.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"edict.node.n1.>"}})
+	require.NoError(t, err)
+	for _, n := range []string{"n1", "n2", "n3"} {
+		p.node(n, "role=web")
+	}
+	wire := p.connect(at)
+	listeners := streams.NewListeners(wire)
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: listeners, Share: all(), Ahead: 1}})
+	require.Eventually(t, listeners.Streams, soon, time.Millisecond)
+	w.at(p.revise(p.policyID(1), "role=web", 80))
+}
+
+// TestAMarkAboveTheFoldKeepsNobodyElseWaiting: who had a partition before may have folded more
+// than is folded here.
+func TestAMarkAboveTheFoldKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	wire := p.connect(streams.ConnectOptions{Server: p.server})
+	l := newEars(wire)
+	var last uint64
+	for i := range 8 {
+		id := fmt.Sprintf("n%d", i)
+		l.nodes[policy.NodeID(id)] = true
+		last = p.node(id, "role=web")
+	}
+	marks := func(id int) (uint64, bool) { return 1000, id == 0 }
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: all(), Marks: marks}, HubBytes: 1})
+	w.at(last)
+	w.at(p.revise(p.policyID(1), "role=web", 80))
+}
+
+// TestWhoListensIsNotListedForEachRound: that takes long where many do.
+func TestWhoListensIsNotListedForEachRound(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	wire := p.connect(streams.ConnectOptions{Server: p.server})
+	l := newEars(wire, "n1")
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: all()}})
+	w.at(p.node("n1", "role=web"))
+	before := l.asked.Load()
+	for i := range uint16(10) {
+		w.at(p.revise(p.policyID(1), "role=web", 80+i))
+	}
+	require.Equal(t, before, l.asked.Load())
+}
+
+// TestWhatIsPassedOverIsCountedOnce: by the worker that would have published it.
+func TestWhatIsPassedOverIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	s := none()
+	s.ids = []int{0}
+	wire := p.connect(streams.ConnectOptions{Server: p.server})
+	l := newEars(wire, "x") // so that edges are made
+	own := 0
+	var last uint64
+	for i := range 16 {
+		id := policy.NodeID(fmt.Sprintf("n%d", i))
+		if id.Partition(planeParts) == 0 {
+			own++
+		}
+		last = p.node(string(id), "role=web")
+	}
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: s}})
+	w.at(last)
+	l.mu.Lock()
+	delete(l.nodes, "x")
+	l.mu.Unlock()
+	w.at(p.revise(p.policyID(1), "role=web", 80))
+	_, skipped := w.count.both()
+	require.Equal(t, own, skipped)
+}
