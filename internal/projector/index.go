@@ -273,13 +273,20 @@ type finding struct {
 // finding looks again if the one it has is of another time. A selector that comes or goes
 // does not visit the identities it matches, which may be most of a fleet.
 func (i *identity) finding() *finding {
-	x := &i.project.index
-	f := i.found.Load()
-	if f == nil || f.refiled != x.refiled {
-		f = x.find(i.labels)
+	f := i.known()
+	if f == nil {
+		f = i.project.index.find(i.labels)
 		i.found.Store(f)
 	}
 	return f
+}
+
+// known is the finding that still holds; nil: none does.
+func (i *identity) known() *finding {
+	if f := i.found.Load(); f != nil && f.refiled == i.project.index.refiled {
+		return f
+	}
+	return nil
 }
 
 // selectors are those that match an identity, by ordinal; none match nothing.
@@ -292,7 +299,7 @@ func (i *identity) selectors() []*selector {
 
 // glance is selectors for whoever goes through all identities: it leaves nothing with them.
 func (i *identity) glance() []*selector {
-	if f := i.found.Load(); f != nil && f.refiled == i.project.index.refiled {
+	if f := i.known(); f != nil {
 		return f.by
 	}
 	return i.project.index.matching(i.labels)
@@ -301,7 +308,7 @@ func (i *identity) glance() []*selector {
 // candidates is how many selectors have to be looked at for those that match an identity:
 // none, if they are known.
 func (i *identity) candidates() (n int) {
-	if f := i.found.Load(); f != nil && f.refiled == i.project.index.refiled {
+	if i.known() != nil {
 		return 0
 	}
 	for sels := range i.project.index.mayMatch(i.labels) {

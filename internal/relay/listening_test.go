@@ -68,11 +68,7 @@ func (l *ears) Fresh() streams.Fresh { return streams.Fresh{} }
 // to them is ever stored.
 func TestAStreamOverSomeNodesStopsNothing(t *testing.T) {
 	t.Parallel()
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
-	require.NoError(t, err)
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	require.True(t, ns.ReadyForConnections(soon))
+	ns := elsewhere(t, &server.Options{})
 	at := streams.ConnectOptions{URL: ns.ClientURL()}
 	p := newPlaneOn(t, at)
 	nc, err := nats.Connect(ns.ClientURL())

@@ -667,23 +667,28 @@ func TestAStreamMissesNothingOfAServerThatComesBack(t *testing.T) {
 	}, soon, time.Millisecond)
 }
 
+// elsewhere is a server of these options that no plane embeds.
+func elsewhere(t *testing.T, opt *server.Options) *server.Server {
+	t.Helper()
+	opt.Host, opt.Port, opt.NoSigs, opt.NoLog, opt.JetStream, opt.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, true, true, t.TempDir()
+	ns, err := server.NewServer(opt)
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(soon))
+	return ns
+}
+
 // A server drops what the stream of somebody cannot store in time, and tells
 // nobody: what is published goes no faster.
 func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	t.Parallel()
 	cores := runtime.GOMAXPROCS(0) // each publishes, and may be so far ahead
 	const ahead = 50
-	ns, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, StreamMaxBufferedMsgs: ahead * 5 / 4 * cores,
-	})
-	require.NoError(t, err)
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	require.True(t, ns.ReadyForConnections(soon))
+	ns := elsewhere(t, &server.Options{SyncAlways: true, StreamMaxBufferedMsgs: ahead * 5 / 4 * cores})
 	at := streams.ConnectOptions{URL: ns.ClientURL()}
 	p := newPlaneOn(t, at)
-	_, _, err = streams.CreateNodeStream(p.within(), p.conn)
+	_, _, err := streams.CreateNodeStream(p.within(), p.conn)
 	require.NoError(t, err)
 	nodes := 2 * ahead * cores
 	labels, err := policy.NewLabels(map[string]string{"role": "web"}, "")

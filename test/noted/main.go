@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 )
@@ -52,6 +53,9 @@ func run(name string, command []string) (status int, err error) {
 		return 1, err
 	}
 	bad := retell(os.Stdout, notes, events)
+	if bad != nil {
+		_, _ = io.Copy(io.Discard, events) // or the command would wait for a reader
+	}
 	err = cmd.Wait()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {

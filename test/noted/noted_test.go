@@ -63,6 +63,9 @@ func TestItEndsAsTheCommandDoes(t *testing.T) {
 	require.Equal(t, 2, status)
 	_, err = run(filepath.Join(file, "in-a-file"), []string{"true"})
 	require.Error(t, err)
+	full := `printf '%s\n' '{"Action":"output","Package":"p","Test":"T","Output":"LEFT OUT: T: no disk\n"}'; head -c 1000000 /dev/zero`
+	_, err = run("/dev/full", []string{"sh", "-c", full})
+	require.ErrorContains(t, err, "no space left", "and the command is not left waiting for a reader")
 }
 
 // gotest gives what it prints, however it ends.
