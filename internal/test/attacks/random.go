@@ -169,7 +169,14 @@ func (p *Plane) randomRequest(t testing.TB, r *rand.Rand, ops []described) {
 	methods := []string{op.method, op.method, op.method, http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodPost}
 	method := methods[r.IntN(len(methods))]
 	status, answer := p.Ask(t, who, method, path, body(strings.ToLower(method)), headers...)
-	if status < 300 && (names["project"] == VictimProject && strings.Contains(op.pattern, "{project}") || strings.Contains(string(answer), p.Policy)) {
+	if status < 300 && (names["project"] == VictimProject && strings.Contains(op.pattern, "{project}") || p.tellsOf(string(answer))) {
 		t.Errorf("%s: %s %s, with %s: %d %.300s", who, method, path, headers, status, answer)
 	}
+}
+
+// tellsOf reports whether an answer names the victim's policy. A subject of the
+// attackers' own project that ends in its id does not count: they sent to it
+// themselves, and the audit of their project says so.
+func (p *Plane) tellsOf(answer string) bool {
+	return strings.Contains(strings.ReplaceAll(answer, "edict.log."+AttackerProject+".policy."+p.Policy, ""), p.Policy)
 }
