@@ -125,7 +125,7 @@ func TestAReadModelThatIsDamagedWhileItIsReadEndsTheProcess(t *testing.T) {
 		require.Eventually(t, func() bool {
 			list, err := p.store.Unreported(1)
 			return err == nil && len(list) == 0
-		}, 20*time.Second, time.Millisecond, "the next start would read them to report them")
+		}, 2*time.Minute, time.Millisecond, "the next start would read them to report them")
 		cancel()
 		require.NoError(t, <-ended)
 	}()
@@ -137,7 +137,7 @@ func TestAReadModelThatIsDamagedWhileItIsReadEndsTheProcess(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	require.Eventually(t, func() bool { return p.Ready(ctx) == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Ready(ctx) == nil }, time.Minute, time.Millisecond)
 	for _, path := range storeFiles(t, dir, "*.sst") {
 		spoil(t, path)
 	}
