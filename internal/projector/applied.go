@@ -13,7 +13,7 @@ import (
 type appliedEvent struct {
 	kind  byte   // of the thing: one of the letters below
 	node  uint32 // ordinal of a node
-	id    string // of anything else; empty for a nonce
+	id    string // of anything else; empty for a nonce and a token
 	event uuid.UUID
 }
 
@@ -24,7 +24,9 @@ const (
 	appliedPrincipal = 'p' // to a principal or its relations
 	appliedPolicy    = 'w' // to the rollout of a policy
 	appliedProject   = 'z' // to whether a project is archived
+	appliedQuota     = 'q' // to the quota of a project
 	appliedNonce     = 'r' // the id is that of a registration's nonce
+	appliedToken     = 'b' // the id is that of a bootstrap token that was used
 )
 
 func toNode(ordinal uint32, event uuid.UUID) appliedEvent {
@@ -45,6 +47,15 @@ func toPrincipal(id policy.PrincipalID, event uuid.UUID) appliedEvent {
 
 func toProject(id, event uuid.UUID) appliedEvent {
 	return appliedEvent{kind: appliedProject, id: string(id[:]), event: event}
+}
+
+func toQuota(project, event uuid.UUID) appliedEvent {
+	return appliedEvent{kind: appliedQuota, id: string(project[:]), event: event}
+}
+
+// ofToken is the use of a bootstrap token, by its hash.
+func ofToken(hash [32]byte) appliedEvent {
+	return appliedEvent{kind: appliedToken, event: uuid.UUID(hash[:16])}
 }
 
 // ofNonce is the use of a nonce, by its hash.

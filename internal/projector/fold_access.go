@@ -16,8 +16,8 @@ type accessFold struct{ *fold }
 type accessState struct {
 	byID map[policy.PrincipalID]*principal
 	live int
-	// bootstrap finds who has a bootstrap token, by its hash.
-	bootstrap map[[32]byte]policy.PrincipalID
+	// bootstrap finds who has a bootstrap token, by its hash: in order, if several have.
+	bootstrap map[[32]byte][]policy.PrincipalID
 	// changes are the ids that changed, by sequence; only the last of an id
 	// counts.
 	changes []changed[policy.PrincipalID]
@@ -44,7 +44,7 @@ type grant struct {
 }
 
 func newAccessState() accessState {
-	return accessState{byID: map[policy.PrincipalID]*principal{}, bootstrap: map[[32]byte]policy.PrincipalID{}}
+	return accessState{byID: map[policy.PrincipalID]*principal{}, bootstrap: map[[32]byte][]policy.PrincipalID{}}
 }
 
 // put gives p its document, nil for none.
@@ -52,7 +52,11 @@ func (a *accessState) put(p *principal, document *policy.Principal) {
 	if p.document != nil {
 		a.live--
 		for _, t := range p.document.Bootstrap {
-			if a.bootstrap[t.Hash] == p.id {
+			ids := a.bootstrap[t.Hash]
+			if at, has := slices.BinarySearch(ids, p.id); has {
+				ids = slices.Delete(ids, at, at+1)
+			}
+			if a.bootstrap[t.Hash] = ids; len(ids) == 0 {
 				delete(a.bootstrap, t.Hash)
 			}
 		}
@@ -60,7 +64,10 @@ func (a *accessState) put(p *principal, document *policy.Principal) {
 	if document != nil {
 		a.live++
 		for _, t := range document.Bootstrap {
-			a.bootstrap[t.Hash] = p.id
+			ids := a.bootstrap[t.Hash]
+			if at, has := slices.BinarySearch(ids, p.id); !has {
+				a.bootstrap[t.Hash] = slices.Insert(ids, at, p.id)
+			}
 		}
 	}
 	p.document = document
@@ -121,7 +128,7 @@ func (f accessFold) principalUpdated(ev policy.PrincipalUpdated, fault *policy.D
 		p.created = f.time
 	}
 	p.version, p.updated, p.createdBy = f.seq, f.time, ev.CreatedBy
-	keepConsumed(p.document, &ev.Document)
+	f.keepConsumed(p.document, &ev.Document)
 	f.access.put(p, &ev.Document)
 	f.accessed(p, ev.ID)
 	return Verdict{}

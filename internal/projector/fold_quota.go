@@ -11,11 +11,12 @@ import (
 // quotaFold applies events about quotas.
 type quotaFold struct{ *fold }
 
-// judgeQuota accepts a quota, unless it is the one that stands.
+// judgeQuota accepts a quota, unless it was given before: an older one that is met again
+// does not take the place of a newer one.
 func (j *judge) judgeQuota(ev policy.ProjectQuotaUpdated, fault *policy.DecodeError) (q *quota, v Verdict) {
 	q = j.quotas[ev.Project]
 	switch {
-	case q != nil && q.event == ev.ID:
+	case j.applied(toQuota(ev.Project, ev.ID)):
 		return q, duplicate
 	case fault != nil:
 		return q, invalid(fault)
@@ -34,6 +35,7 @@ func (f quotaFold) quotaUpdated(ev policy.ProjectQuotaUpdated, fault *policy.Dec
 		f.quotas[ev.Project] = q
 	}
 	q.limits, q.seq, q.event = ev.Quota, f.seq, ev.ID
+	f.noteApplied(toQuota(ev.Project, ev.ID))
 	f.storeQuota(ev.Project, q)
 	return Verdict{}
 }

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,6 +95,47 @@ func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
 	require.Equal(t, "applied", put(hour.Add(73*time.Hour)))
 }
 
+// TestAClockThatWasAheadForADayOrMoreIsForgotten: one event of such a server took the rates of
+// all projects until its time came, and the bytes of all days counted for one.
+func TestAClockThatWasAheadForADayOrMoreIsForgotten(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	n := 0
+	put := func(proj int, when time.Time) string {
+		n++
+		return verdict(t, p, at(j.add(update(t, n, proj, "n"+string(rune('0'+proj)), "n", strconv.Itoa(n))), when))
+	}
+	for proj := 1; proj <= 2; proj++ {
+		n++
+		require.Equal(t, "applied", verdict(t, p, at(j.add(limit(n, proj, policy.Quota{EventsPerSecond: 1, EventsPerDay: 3, BytesPerDay: 10_000})), born)))
+	}
+	require.Equal(t, "applied", put(1, born.AddDate(1, 0, 0)))
+	require.Equal(t, "applied", put(1, born))
+	require.Equal(t, CodeQuotaExceeded, put(1, born), "the rate holds")
+	for day := range 40 {
+		when := born.AddDate(0, 0, day+1)
+		for hour := range 3 {
+			require.Equal(t, "applied", put(2, when.Add(time.Duration(hour)*time.Hour)), "day %d", day)
+		}
+		require.Equal(t, CodeQuotaExceeded, put(2, when.Add(3*time.Hour)), "three a day")
+	}
+	p.Read(func(v *View) { require.Less(t, v.Usage(tenant(2)).Bytes(born.AddDate(0, 0, 40)), uint64(5000)) })
+}
+
+// TestAnOlderQuotaThatComesAgainDoesNotReplaceTheNewer, also after a restart.
+func TestAnOlderQuotaThatComesAgainDoesNotReplaceTheNewer(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	first := limit(1, 1, policy.Quota{Nodes: 1})
+	require.Equal(t, "applied", verdict(t, p, j.add(first)))
+	require.Equal(t, "applied", verdict(t, p, j.add(limit(2, 1, policy.Quota{Nodes: 100}))))
+	require.Equal(t, "duplicate", verdict(t, p, j.add(first)))
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	defer func() { require.NoError(t, p.Close()) }()
+	require.Equal(t, "duplicate", verdict(t, p, j.add(first)))
+	p.Read(func(v *View) { require.EqualValues(t, 100, QuotasOf(v).Of(tenant(1), born).Limits.Nodes) })
+}
+
 // However the log is cut up, and wherever a start comes between, quotas judge alike.
 func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 	gen.Unraced()
@@ -105,6 +147,12 @@ func TestQuotasJudgeAlikeHoweverTheLogIsRead(t *testing.T) {
 		msgs = append(msgs, at(j.add(e), when))
 	}
 	for n := 1; n <= 600; n++ {
+		if n%150 == 0 { // one event by a clock that is a year ahead
+			right := when
+			when = when.AddDate(1, 0, 0)
+			add(update(t, 1000+n, 1, "a1", "role", "a"))
+			when = right
+		}
 		proj, node := 1+r.IntN(2), string(rune('a'+r.IntN(12)))
 		switch r.IntN(12) {
 		case 0:

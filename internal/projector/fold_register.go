@@ -33,7 +33,7 @@ func (j *judge) judgeRegistration(ev policy.NodeRegistered, fault *policy.Decode
 	}
 	t := &p.document.Bootstrap[at]
 	switch {
-	case t.State == policy.BootstrapConsumed:
+	case t.State == policy.BootstrapConsumed || j.applied(ofToken(t.Hash)):
 		return to, reject(CodeTokenConsumed, "bootstrap token %s was used already: make another with edict access bootstrap", t.ID)
 	case t.State == policy.BootstrapRevoked:
 		return to, reject(CodeTokenRevoked, "bootstrap token %s was revoked: make another with edict access bootstrap", t.ID)
@@ -65,6 +65,7 @@ func (f accessFold) nodeRegistered(ev policy.NodeRegistered, fault *policy.Decod
 	if ev.Nonce != nil {
 		f.noteApplied(ofNonce(*ev.Nonce))
 	}
+	f.noteApplied(ofToken(to.bootstrap.Hash))
 	p.version, p.updated = f.seq, f.time
 	f.access.put(p, to.document)
 	f.accessed(p, ev.ID)
@@ -93,25 +94,29 @@ func registered(p *policy.Principal, at int, ev policy.NodeRegistered) (next *po
 }
 
 // keepConsumed carries into a new document what the fold alone decides: that a
-// bootstrap token was used. A writer who has not seen it does not undo it.
-func keepConsumed(old, document *policy.Principal) {
-	if old == nil {
-		return
-	}
+// bootstrap token was used. A writer who has not seen it does not undo it, and neither
+// does one who removes the principal and writes it again.
+func (j *judge) keepConsumed(old, document *policy.Principal) {
 	for i, t := range document.Bootstrap {
-		if at := findBootstrap(old, t.ID); at >= 0 && old.Bootstrap[at].State == policy.BootstrapConsumed {
+		used := j.applied(ofToken(t.Hash))
+		if old != nil && !used {
+			at := findBootstrap(old, t.ID)
+			used = at >= 0 && old.Bootstrap[at].State == policy.BootstrapConsumed
+		}
+		if used {
 			document.Bootstrap[i].State = policy.BootstrapConsumed
 		}
 	}
 }
 
-// Bootstrap finds the principal that has a bootstrap token, by the token's hash.
+// Bootstrap finds the principal that has a bootstrap token, by the token's hash; the
+// first by id where several have it.
 func (v *View) Bootstrap(hash [32]byte) (p Principal, t policy.Bootstrap, ok bool) {
-	id, ok := v.m.state.access.bootstrap[hash]
-	if !ok {
+	ids := v.m.state.access.bootstrap[hash]
+	if len(ids) == 0 {
 		return p, t, false
 	}
-	p, _ = v.Principal(id)
+	p, _ = v.Principal(ids[0])
 	at := slices.IndexFunc(p.Document.Bootstrap, func(t policy.Bootstrap) bool { return t.Hash == hash })
 	return p, p.Document.Bootstrap[at], true
 }

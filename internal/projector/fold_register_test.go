@@ -186,3 +186,55 @@ func TestTheFirstInTheLogHasTheToken(t *testing.T) {
 		})
 	})
 }
+
+// TestATokenThatWasUsedStaysUsed: whoever removes the principal and writes it again does not
+// make it good once more, nor whoever writes the same token for another.
+func TestATokenThatWasUsedStaysUsed(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	for i, s := range []struct {
+		e    policy.Event
+		want string
+	}{
+		{bootstrapped(1, "a", 9999, 1), "applied"},
+		{bootstrapped(2, "b", 9999, 1), "applied"},
+		{registers(3, "a", 1, 1), "applied"},
+		{removed(4, "a"), "applied"},
+		{bootstrapped(5, "a", 9999, 1), "applied"},
+		{registers(6, "a", 1, 2), CodeTokenConsumed},
+		{registers(7, "b", 1, 3), CodeTokenConsumed},
+	} {
+		require.Equal(t, s.want, verdict(t, p, j.add(s.e)), i)
+		require.NoError(t, p.Close())
+		p = d.open(t)
+	}
+	require.NoError(t, p.Close())
+}
+
+// TestATokenOfTwoIsTheFirstsByID, whichever was written first, before and after a restart,
+// and the other's once the first is gone.
+func TestATokenOfTwoIsTheFirstsByID(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	has := func(want policy.PrincipalID) {
+		t.Helper()
+		p.Read(func(v *View) {
+			who, _, ok := v.Bootstrap([32]byte{7})
+			require.True(t, ok)
+			require.Equal(t, want, who.ID)
+		})
+	}
+	for _, e := range []policy.Event{bootstrapped(1, "b", 9999, 7), bootstrapped(2, "a", 9999, 7), bootstrapped(3, "c", 9999, 7)} {
+		require.Equal(t, "applied", verdict(t, p, j.add(e)))
+	}
+	has("a")
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	has("a")
+	require.Equal(t, "applied", verdict(t, p, j.add(removed(4, "a"))))
+	has("b")
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	defer func() { require.NoError(t, p.Close()) }()
+	has("b")
+}

@@ -165,18 +165,17 @@ func (f *fold) keepWithdrawn(n *node, p artifactPart, place int) {
 func (f *fold) moment() moment { return moment{f.seq, f.time} }
 
 // trim drops what is older than the window, and the oldest of what is beyond
-// the budget. It stands at the end of a batch: what is left does not depend on
-// how the log was cut into them.
+// the budget. It stands at the end of each batch.
 func (k *kept) trim(now int64, window time.Duration, most int, drop func(keptRecord)) {
 	for r := k.oldest(); r != nil; r = k.oldest() {
 		old := now-r.at().time > int64(window)
-		if !old && k.bytes <= most && r.at().seq != k.from {
+		if !old && k.bytes <= most && r.at().seq > k.from {
 			break
 		}
 		if !old {
 			k.dropped++
 		}
-		k.from = r.at().seq
+		k.from = max(k.from, r.at().seq) // a brief store reads formers after the others
 		drop(r)
 		k.drop()
 	}

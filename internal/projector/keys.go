@@ -21,8 +21,9 @@ import (
 // 10 has rollouts; version 11 keeps the former ones; version 12 knows the last events
 // of a node in its record, and has no memberships: they follow from the facts; version 13
 // has quotas of projects; version 14 has archived
-// ones, and knows of which rete the artifacts were that a node has no more.
-const SchemaVersion = 14
+// ones, and knows of which rete the artifacts were that a node has no more; version 15 knows
+// which bootstrap tokens were used and which quotas were given, also of what is no more.
+const SchemaVersion = 15
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (

@@ -464,3 +464,30 @@ func TestAPastThatCannotBeReadIsNotTakenForWhole(t *testing.T) {
 		require.ErrorIs(t, err, errRecord)
 	}
 }
+
+// TestABriefPastSaysHowFarBackItReaches: it reads former labels after all else, so the oldest
+// of what it drops need not come first.
+func TestABriefPastSaysHowFarBackItReaches(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.openPast(t, 0, 0)
+	for _, e := range []policy.Event{
+		revise(t, 1, 1, 1, 1, 0, "s", "role=web", 1),
+		update(t, 2, 1, "a", "role", "web"),
+		update(t, 3, 1, "b", "role", "x"),
+		update(t, 4, 1, "b", "role", "y"),
+		update(t, 5, 1, "b", "role", "z"),
+		update(t, 6, 1, "c", "role", "z"),
+		update(t, 7, 1, "d", "role", "z"),
+		revise(t, 8, 1, 1, 2, 1, "s", "role=db", 1), // a loses its row
+	} {
+		require.Equal(t, "applied", verdict(t, p, j.add(e)))
+	}
+	require.Equal(t, "applied", verdict(t, p, at(j.add(update(t, 9, 1, "e", "role", "z")), born.Add(24*time.Hour))))
+	require.NoError(t, p.Close())
+	brief, err := Open("store", Options{Partitions: testPartitions, Created: born, fs: d.fs, Brief: true, Base: testBase, Past: time.Hour})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, brief.Close()) }()
+	past, err := brief.Past("a", policy.EndOf(testBase, 6), nil)
+	require.NoError(t, err)
+	require.True(t, !past.Whole || len(past.Items) == 1, "%+v", past)
+}

@@ -68,12 +68,25 @@ func quotaFact(k, v []byte) (Fact, error) {
 	}}, nil
 }
 
-// take counts an applied event. A clock that went back counts for the hour before.
+// take counts an applied event. A clock that went back by less than a day counts for the
+// hour before; else hours go on from where it stands.
 func (q *quota) take(at int64) {
-	q.spent.take(max(hourOf(logTime(at)), q.spent.last, UsageHours), 1)
-	if rate := q.limits.EventsPerSecond; rate > 0 {
-		q.due = max(q.due, at) + interval(rate)
+	hour := max(hourOf(logTime(at)), UsageHours)
+	if q.spent.ahead(hour) {
+		q.spent = Usage{}
 	}
+	q.spent.take(max(hour, q.spent.last), 1)
+	if rate := q.limits.EventsPerSecond; rate > 0 {
+		q.due = max(q.dueAt(at), at) + interval(rate)
+	}
+}
+
+// dueAt is due at a time; that time where due was left by a clock that was a day ahead.
+func (q *quota) dueAt(at int64) int64 {
+	if q.due-at >= UsageHours*int64(time.Hour) {
+		return at
+	}
+	return q.due
 }
 
 // interval is the time that an event takes at a rate.
@@ -85,11 +98,11 @@ func (q *quota) ready(at int64) time.Time {
 	now := logTime(at)
 	if rate := q.limits.EventsPerSecond; rate > 0 {
 		// As many as a second has may come at once.
-		if first := q.due + interval(rate) - int64(time.Second); first > at {
+		if first := q.dueAt(at) + interval(rate) - int64(time.Second); first > at {
 			return logTime(first)
 		}
 	}
-	if most := q.limits.EventsPerDay; most > 0 && q.spent.last > 0 {
+	if most := q.limits.EventsPerDay; most > 0 && q.spent.last > 0 && !q.spent.ahead(hourOf(now)) {
 		return q.spent.Below(most, now)
 	}
 	return now

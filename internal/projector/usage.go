@@ -43,6 +43,10 @@ func (u Usage) Below(most uint64, now time.Time) time.Time {
 	}
 }
 
+// ahead reports whether the last hour is so far after another that a clock must have been
+// wrong: a day, so that the two have no hour in common.
+func (u Usage) ahead(hour int64) bool { return u.last-hour >= UsageHours }
+
 // take counts bytes in an hour that is not before the last one.
 func (u *Usage) take(hour int64, bytes uint64) {
 	for h := max(u.last+1, hour-UsageHours+1); h <= hour; h++ {
@@ -85,7 +89,7 @@ func readUsage(b []byte) (u Usage, err error) {
 
 // usages are those of all projects that took anything lately.
 type usages struct {
-	last    int64 // the newest hour of all; it never falls
+	last    int64 // the newest hour of all
 	of      map[uuid.UUID]*Usage
 	touched map[uuid.UUID]struct{} // in this batch
 }
@@ -106,11 +110,15 @@ func (s *usages) spend(w *writer, e *entry) {
 	if project == uuid.Nil {
 		return
 	}
-	// A server's clock that went back counts for the hour before.
-	hour := max(hourOf(e.msg.Time), s.last, UsageHours)
+	at := max(hourOf(e.msg.Time), UsageHours)
+	if s.last-at >= UsageHours {
+		s.stepBack(w, at)
+	}
+	// A server's clock that went back by less counts for the hour before.
+	hour := max(at, s.last)
 	if hour > s.last {
 		s.last = hour
-		s.forget(w, hour-UsageHours)
+		s.drop(w, func(u *Usage) bool { return u.last <= hour-UsageHours }) // quiet since a day
 	}
 	u := s.of[project]
 	if u == nil {
@@ -130,10 +138,21 @@ func (e *entry) payer() uuid.UUID {
 	return c.Project
 }
 
-// forget drops projects that have been quiet since an hour.
-func (s *usages) forget(w *writer, hour int64) {
+// stepBack has hours go on from one that is a day or more before the newest. One
+// event of a server whose clock was a year ahead would have all that follow count for one
+// hour, for a year. What was counted in hours so far ahead is dropped.
+func (s *usages) stepBack(w *writer, hour int64) {
+	s.drop(w, func(u *Usage) bool { return u.ahead(hour) })
+	s.last = hour
+	for _, u := range s.of {
+		s.last = max(s.last, u.last)
+	}
+}
+
+// drop forgets the projects of which a rule says so.
+func (s *usages) drop(w *writer, which func(*Usage) bool) {
 	for project, u := range s.of {
-		if u.last <= hour {
+		if which(u) {
 			delete(s.of, project)
 			delete(s.touched, project)
 			w.key = appendUsageKey(w.key[:0], project)
