@@ -17,18 +17,18 @@ func (c *crossed) of(place int) []*selector { return c.found[c.class[place]].by 
 func (s *state) cross(p *project, ids *set) crossed {
 	c := crossed{ids: ids.members(), class: make([]uint32, ids.len())}
 	if s.fewer(p, ids, 0) { // each is visited anyhow
-		c.find(s.identities)
+		c.find(&s.identities)
 	} else {
-		c.split(s.identities, p, ids)
+		c.split(&s.identities, p, ids)
 	}
 	return c
 }
 
 // find looks for the selectors of one identity after the other.
-func (c *crossed) find(identities []*identity) {
+func (c *crossed) find(identities *paged[*identity]) {
 	classes := map[*finding]uint32{}
 	for at, o := range c.ids {
-		f := identities[o].finding()
+		f := identities.at(o).finding()
 		class, known := classes[f]
 		if !known {
 			class = uint32(len(c.found))
@@ -48,7 +48,7 @@ type step struct {
 
 // split begins with one class of all identities, and has each selector divide classes
 // into those that it matches and those that it does not.
-func (c *crossed) split(identities []*identity, p *project, ids *set) {
+func (c *crossed) split(identities *paged[*identity], p *project, ids *set) {
 	steps := make([]step, 1, 16)
 	for _, x := range p.meeting(ids) {
 		at := 0
@@ -73,7 +73,7 @@ func (c *crossed) split(identities []*identity, p *project, ids *set) {
 			classes[end], c.found = class, append(c.found, &finding{path(steps, end), p.index.refiled})
 		}
 		c.class[at] = class
-		identities[c.ids[at]].found.Store(c.found[class])
+		identities.at(c.ids[at]).found.Store(c.found[class])
 	}
 }
 
@@ -101,7 +101,7 @@ func ahead(list []uint32, x uint32) int {
 func (s *state) fewer(p *project, ids *set, visit int) bool {
 	rest := len(p.selectors)
 	ids.each(func(o uint32) bool {
-		rest -= visit + s.identities[o].candidates()
+		rest -= visit + s.identities.at(o).candidates()
 		return rest > 0
 	})
 	return rest > 0
@@ -114,7 +114,7 @@ func (s *state) meeting(p *project, ids *set) (out []*selector) {
 	}
 	seen := map[*finding]bool{}
 	ids.each(func(o uint32) bool {
-		if f := s.identities[o].finding(); !seen[f] {
+		if f := s.identities.at(o).finding(); !seen[f] {
 			seen[f], out = true, append(out, f.by...)
 		}
 		return true

@@ -38,7 +38,7 @@ func TestWhatIsCrossedIsWhatEachMatches(t *testing.T) {
 				}
 			}
 			id := &identity{ordinal: uint32(i), project: p, labels: labels(rt, kv...)}
-			s.identities = append(s.identities, id)
+			s.identities.put(id.ordinal, id)
 			p.index.enter(id)
 			for _, x := range id.selectors() {
 				x.identities.add(id.ordinal)
@@ -57,12 +57,12 @@ func TestWhatIsCrossedIsWhatEachMatches(t *testing.T) {
 			for place, o := range found.ids {
 				var want []*selector
 				for _, x := range selectors {
-					if x.matches(s.identities[o].labels) {
+					if x.matches(s.identities.at(o).labels) {
 						want, any[x] = append(want, x), true
 					}
 				}
 				requireSame(rt, want, found.of(place))
-				requireSame(rt, want, s.identities[o].glance())
+				requireSame(rt, want, s.identities.at(o).glance())
 			}
 			if rapid.Bool().Draw(rt, "nothing is known any more") {
 				p.index.refiled++
@@ -154,7 +154,7 @@ func TestReadersMayFindAtOnce(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
-	for _, i := range p.state.identities {
+	for i := range p.state.identities.all() {
 		requireSame(t, p.state.projects[tenant(1)].index.matching(i.labels), i.selectors())
 	}
 }

@@ -54,10 +54,7 @@ func (m *model) digester(ctx context.Context) (digester, error) {
 		idents: make(map[uint32][32]byte, m.state.live.identities),
 		counts: make(map[uint32]int, m.state.live.identities),
 	}
-	for _, i := range m.state.identities {
-		if i == nil {
-			continue
-		}
+	for i := range m.state.identities.all() {
 		if err := ctx.Err(); err != nil {
 			return d, err
 		}

@@ -67,12 +67,13 @@ func (f *fold) gather(u union, a, b *set) {
 	u.reserve(&f.layout, a.len())
 	some := b.len() > 0
 	a.each(func(o uint32) bool {
-		switch {
-		case some && b.has(o):
-		case f.alone[o] != 0:
-			u.one(&f.layout, f.alone[o]-1)
-		default:
-			u.add(&f.layout, &f.identities[o].nodes)
+		if some && b.has(o) {
+			return true
+		}
+		if alone := f.alone.at(o); alone != 0 {
+			u.one(&f.layout, alone-1)
+		} else {
+			u.add(&f.layout, &f.identities.at(o).nodes)
 		}
 		return true
 	})

@@ -44,10 +44,8 @@ func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, err
 		}
 		return m.cursor.seq, f.oneNode(only)
 	}
-	for _, i := range m.state.identities {
-		if i != nil {
-			f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, rows(i.glance()))}
-		}
+	for i := range m.state.identities.all() {
+		f.identities[i.ordinal] = identityFacts{i.labels, hashIdentity(i.labels, rows(i.glance()))}
 	}
 	return m.cursor.seq, f.all
 }

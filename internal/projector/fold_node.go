@@ -183,8 +183,9 @@ func (f nodeFold) identity(p *project, labels policy.Labels, key []byte) *identi
 	if i := p.identities[string(key)]; i != nil {
 		return i
 	}
-	i := &identity{ordinal: uint32(len(f.identities)), project: p, key: string(key), labels: labels, since: f.seq}
-	f.identities = append(f.identities, i)
+	i := &identity{ordinal: f.nextIdent, project: p, key: string(key), labels: labels, since: f.seq}
+	f.nextIdent++
+	f.identities.put(i.ordinal, i)
 	p.identities[i.key] = i
 	p.index.enter(i)
 	f.live.identities++
@@ -203,7 +204,8 @@ func (f nodeFold) vanish(i *identity) {
 	}
 	i.project.index.leave(i)
 	delete(i.project.identities, i.key)
-	f.identities[i.ordinal] = nil
+	f.identities.put(i.ordinal, nil)
+	f.left.put(i.ordinal, 0)
 	f.live.identities--
 	f.key = appendIdentityKey(f.key[:0], i.ordinal)
 	f.delete(f.key)

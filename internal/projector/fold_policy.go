@@ -241,11 +241,8 @@ func (f policyFold) unuse(s *selector, p *policyState) {
 	if len(s.policies) > 0 {
 		return
 	}
-	if n := len(f.identities) - len(f.left); n > 0 && s.identities.len() > 0 {
-		f.left = append(f.left, make([]uint64, n)...)
-	}
 	s.identities.each(func(o uint32) bool {
-		f.left[o] = f.seq
+		f.left.put(o, f.seq)
 		return true
 	})
 	s.identities = set{} // identities that nobody asks about keep the selector in their findings

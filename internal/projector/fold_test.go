@@ -240,7 +240,7 @@ func summary(p *Projector) map[string]string {
 			for _, s := range i.selectors() {
 				sels = append(sels, s.ordinal)
 			}
-			out["identity "+key+proj.id.String()] = fmt.Sprint(i.ordinal, nodes(&i.nodes), p.state.alone[i.ordinal], sels)
+			out["identity "+key+proj.id.String()] = fmt.Sprint(i.ordinal, nodes(&i.nodes), p.state.alone.at(i.ordinal), sels)
 		}
 		for slug, pol := range proj.slugs {
 			out["slug "+slug+proj.id.String()] = pol.id.String()

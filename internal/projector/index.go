@@ -224,7 +224,7 @@ func (s *state) matchFiled(p *project, e policy.Expr, f *filing) set {
 	if may.big != nil {
 		return p.index.cut(may, e)
 	}
-	may.small = slices.DeleteFunc(may.small, func(i uint32) bool { return !e.Matches(s.identities[i].labels) })
+	may.small = slices.DeleteFunc(may.small, func(i uint32) bool { return !e.Matches(s.identities.at(i).labels) })
 	return may
 }
 

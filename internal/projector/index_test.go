@@ -27,12 +27,12 @@ func TestAMatchBySetsIsAMatchOneByOne(t *testing.T) {
 				}
 			}
 			id := &identity{ordinal: uint32(i), project: p, labels: labels(rt, kv...)}
-			s.identities = append(s.identities, id)
+			s.identities.put(id.ordinal, id)
 			p.index.enter(id)
 		}
 		for gone := range n / 5 {
-			p.index.leave(s.identities[gone*5])
-			s.identities[gone*5] = nil
+			p.index.leave(s.identities.at(uint32(gone * 5)))
+			s.identities.put(uint32(gone*5), nil)
 		}
 		side := func(name string) policy.Expr {
 			return expr(rt, rapid.StringMatching(`(role|env|zone|!role|!zone|role=v[1-4]|env=v[12]|host=h3|host!=h4|role!=v[1-3]|zone!=v1|env in \(v1,v3,v9\)|host in \(h1,h2,h7\))(,(role|!env|env=v1|zone!=v2|env in \(v2,v3\)|zone=v1)){0,3}`).Draw(rt, name))
@@ -44,17 +44,15 @@ func TestAMatchBySetsIsAMatchOneByOne(t *testing.T) {
 		p.index.unfile(filed)
 		var have, want []uint32
 		got.each(func(o uint32) bool { have = append(have, o); return true })
-		for _, i := range s.identities {
-			if i != nil && sel.Matches(i.labels) {
+		for i := range s.identities.all() {
+			if sel.Matches(i.labels) {
 				want = append(want, i.ordinal)
 			}
 		}
 		require.Equal(rt, want, have)
 		require.Equal(rt, len(want), got.len())
-		for _, i := range s.identities {
-			if i != nil {
-				p.index.leave(i)
-			}
+		for i := range s.identities.all() {
+			p.index.leave(i)
 		}
 		require.Empty(rt, p.index.keys, "an empty index keeps nothing, and what it gave away is not its own")
 	})

@@ -133,9 +133,7 @@ func (l *loader) cursorRecord() error {
 		return &OtherLogError{Dir: l.dir, Detail: fmt.Sprintf("that log was created %s, this one %s", stamp(l.cursor.created), stamp(l.opt.Created.UnixNano()))}
 	}
 	l.rejected = l.cursor.seq
-	l.state.identities = make([]*identity, l.cursor.nextIdentity)
-	l.state.alone = make([]uint32, l.cursor.nextIdentity)
-	l.state.nextSel, l.state.accepted = l.cursor.nextSelector, l.cursor.policies
+	l.state.nextIdent, l.state.nextSel, l.state.accepted = l.cursor.nextIdentity, l.cursor.nextSelector, l.cursor.policies
 	if err := l.takeBase(); err != nil {
 		return err
 	}
@@ -167,11 +165,11 @@ func (l *loader) identities() error {
 	return l.scan(keyIdentity, func(k, v []byte) error {
 		project, labels, err := readIdentity(v)
 		ordinal := binary.BigEndian.Uint32(k)
-		if err != nil || int(ordinal) >= len(l.state.identities) {
+		if err != nil || ordinal >= l.state.nextIdent {
 			return errRecord
 		}
 		i := &identity{ordinal: ordinal, project: l.state.project(project), key: labels.Key(), labels: labels, since: l.cursor.seq}
-		l.state.identities[ordinal] = i
+		l.state.identities.put(ordinal, i)
 		i.project.identities[i.key] = i
 		i.project.index.enter(i)
 		l.state.live.identities++
@@ -201,10 +199,9 @@ func (l *loader) nodes() error {
 		}
 		l.state.live.nodes++
 		n.project.nodes++
-		if int(r.identity) >= len(l.state.identities) || l.state.identities[r.identity] == nil {
+		if n.identity = l.state.identities.at(r.identity); n.identity == nil {
 			return errRecord
 		}
-		n.identity = l.state.identities[r.identity]
 		return nil
 	})
 	if err != nil {

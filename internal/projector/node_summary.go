@@ -186,7 +186,7 @@ func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f fun
 	ids := v.m.state.matchAny(p, selectors)
 	found := v.m.state.cross(p, &ids)
 	for place, o := range found.ids {
-		f(v.m.state.identities[o], found.of(place))
+		f(v.m.state.identities.at(o), found.of(place))
 	}
 }
 
@@ -194,7 +194,7 @@ func (v *View) eachMatched(project uuid.UUID, selectors []policy.Selector, f fun
 // node's state shows it; without rows that of the empty ruleset. ok is false
 // when the identity is gone. Reading it costs the payloads of its rows.
 func (v *View) Merged(identity uint32) (fp compiler.Fingerprint, generation uint64, ok bool, err error) {
-	i := v.m.state.identities[identity]
+	i := v.m.state.identities.at(identity)
 	if i == nil {
 		return fp, 0, false, nil
 	}

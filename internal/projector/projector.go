@@ -247,7 +247,7 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 		f.key = r.key(f.key[:0])
 		f.delete(f.key)
 	})
-	c.nextIdentity, c.nextSelector = uint32(len(p.state.identities)), p.state.nextSel
+	c.nextIdentity, c.nextSelector = p.state.nextIdent, p.state.nextSel
 	c.policies, c.pastFrom = p.state.accepted, p.state.kept.from
 	f.value = c.append(f.value[:0])
 	f.set(cursorKey(), f.value)

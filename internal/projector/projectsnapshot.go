@@ -74,7 +74,7 @@ func (s *state) matchedBy(id uuid.UUID) iter.Seq[policy.NodeID] {
 			return
 		}
 		each := func(o uint32) bool {
-			s.identities[o].nodes.each(&s.layout, func(n uint32) bool {
+			s.identities.at(o).nodes.each(&s.layout, func(n uint32) bool {
 				goOn = yield(s.nodeAt(n).id)
 				return goOn
 			})

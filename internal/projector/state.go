@@ -17,16 +17,17 @@ type state struct {
 	projects   map[uuid.UUID]*project
 	policies   map[uuid.UUID]*policyState
 	nodes      map[policy.NodeID]*node
-	identities []*identity // by ordinal; nil where it has gone
-	alone      []uint32    // by identity, its node where it has but one, and 1 more; 0: it has none or several
-	nextSel    uint32      // ordinal of the next new selector
+	identities paged[*identity]
+	alone      paged[uint32] // by identity, its node where it has but one, and 1 more; 0: it has none or several
+	nextIdent  uint32        // ordinal of the next new identity
+	nextSel    uint32        // ordinal of the next new selector
 	live       live
 	roster     uint64 // the last event, since the start, that registered or removed a node
 	payloads   payloads
 	admission  admissionState
 	access     accessState
-	left       []uint64 // by identity, sequence at which a selector that matched it ended last
-	have, lost union    // of the event being folded
+	left       paged[uint64] // by identity, sequence at which a selector that matched it ended last
+	have, lost union         // of the event being folded
 	changes    changeLog
 	sent       sentLog
 	accepted   uint32 // policies, ever
@@ -170,13 +171,11 @@ type identity struct {
 // its own, what a selector matches is as many nodes, and looking at each identity would
 // miss the processor's cache as often.
 func (s *state) hold(i *identity) {
-	if n := int(i.ordinal) + 1 - len(s.alone); n > 0 {
-		s.alone = append(s.alone, make([]uint32, n)...)
-	}
-	s.alone[i.ordinal] = 0
+	alone := uint32(0)
 	if sole, ok := i.nodes.sole(); ok {
-		s.alone[i.ordinal] = sole + 1
+		alone = sole + 1
 	}
+	s.alone.put(i.ordinal, alone)
 }
 
 // selector is one distinct selector of a project. It lives while a head uses it.
@@ -193,10 +192,7 @@ type selector struct {
 
 // rowsGeneration changes whenever the rows of an identity do, which these selectors match.
 func (s *state) rowsGeneration(i *identity, by []*selector) uint64 {
-	g := i.since
-	if int(i.ordinal) < len(s.left) {
-		g = max(g, s.left[i.ordinal])
-	}
+	g := max(i.since, s.left.at(i.ordinal))
 	for _, x := range by {
 		g = max(g, x.generation)
 	}

@@ -51,7 +51,7 @@ func (m *model) Touched(project uuid.UUID, sels ...policy.Selector) *Touched {
 		heads[class] = headRefs(f.by)
 	}
 	for place, o := range found.ids {
-		t.Sets = append(t.Sets, LabelSet{m.state.identities[o].labels, heads[found.class[place]]})
+		t.Sets = append(t.Sets, LabelSet{m.state.identities.at(o).labels, heads[found.class[place]]})
 	}
 	return t
 }

@@ -332,7 +332,7 @@ func (v *View) members(p *project, e policy.Expr) []Member {
 	var out []Member
 	ids := v.m.state.matchSide(p, e)
 	ids.each(func(o uint32) bool {
-		v.m.state.identities[o].nodes.each(&v.m.state.layout, func(n uint32) bool {
+		v.m.state.identities.at(o).nodes.each(&v.m.state.layout, func(n uint32) bool {
 			m := v.m.state.nodeAt(n)
 			out = append(out, Member{m.id, m.addressed})
 			return true
