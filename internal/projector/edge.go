@@ -65,18 +65,20 @@ func (f *fold) gather(u union, a, b *set) {
 		return
 	}
 	u.reserve(&f.layout, a.len())
-	some := b.len() > 0
-	a.each(func(o uint32) bool {
-		if some && b.has(o) {
-			return true
+	if b.len() > 0 {
+		rest := a.clone()
+		rest.subtract(b)
+		a = &rest
+	}
+	for ordinals := range a.runs() {
+		for _, o := range ordinals {
+			if alone := f.alone.at(o); alone != 0 {
+				u.one(&f.layout, alone-1)
+			} else {
+				u.add(&f.layout, &f.identities.at(o).nodes)
+			}
 		}
-		if alone := f.alone.at(o); alone != 0 {
-			u.one(&f.layout, alone-1)
-		} else {
-			u.add(&f.layout, &f.identities.at(o).nodes)
-		}
-		return true
-	})
+	}
 }
 
 // record makes one edge of what was gathered in have and lost.

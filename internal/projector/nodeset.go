@@ -140,8 +140,12 @@ func (u union) reserve(l *layout, nodes int) {
 }
 
 func (u union) one(l *layout, o uint32) {
-	place := l.place(o)
-	vectorAt(u, l.partition(o), int(place/64)+1)[place/64] |= 1 << (place % 64)
+	part, place := l.partition(o), l.place(o)
+	v := u[part]
+	if int(place/64) >= len(v) {
+		v = vectorAt(u, part, int(place/64)+1)
+	}
+	v[place/64] |= 1 << (place % 64)
 }
 
 func (u union) add(l *layout, s *nodeSet) {

@@ -86,6 +86,24 @@ func (s *set) each(f func(uint32) bool) {
 	}
 }
 
+// runs yields the members, ascending, many at a time: a loop over a slice takes a third of
+// what as many calls do. A run is good until the next.
+func (s *set) runs() iter.Seq[[]uint32] {
+	return func(yield func([]uint32) bool) {
+		if s.big == nil {
+			yield(s.small)
+			return
+		}
+		var run [1024]uint32
+		members := s.big.ManyIterator()
+		for n := members.NextMany(run[:]); n > 0; n = members.NextMany(run[:]) {
+			if !yield(run[:n]) {
+				return
+			}
+		}
+	}
+}
+
 // clone returns a set that shares nothing with s.
 func (s *set) clone() set {
 	if s.big != nil {

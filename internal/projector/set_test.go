@@ -38,6 +38,11 @@ func TestASetIsASet(t *testing.T) {
 			}
 			require.Equal(rt, len(want), s.len())
 			require.Equal(rt, slices.Sorted(maps.Keys(want)), members(&s))
+			var run []uint32
+			for r := range s.runs() {
+				run = append(run, r...)
+			}
+			require.Equal(rt, members(&s), run)
 		}
 	})
 }
@@ -45,7 +50,7 @@ func TestASetIsASet(t *testing.T) {
 // anySet is a set around the size at which it turns into a bitmap.
 func anySet(rt *rapid.T, name string) (s set, members map[uint32]bool) {
 	members = map[uint32]bool{}
-	n := rapid.SampledFrom([]int{0, 1, smallSet - 1, smallSet, smallSet + 1, 3 * smallSet}).Draw(rt, name+" size")
+	n := rapid.SampledFrom([]int{0, 1, smallSet - 1, smallSet, smallSet + 1, 3 * smallSet, 9 * smallSet}).Draw(rt, name+" size")
 	from := uint32(rapid.IntRange(0, 2*smallSet).Draw(rt, name+" from"))
 	step := uint32(rapid.IntRange(1, 400).Draw(rt, name+" step"))
 	falls := rapid.Bool().Draw(rt, name+" falls")
