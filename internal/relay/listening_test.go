@@ -47,7 +47,7 @@ func (l *ears) Any(n policy.NodeID, _ string) bool {
 }
 
 func (l *ears) Everybody() bool       { return false }
-func (l *ears) Streams() bool         { return false }
+func (l *ears) Stored(string) bool    { return false }
 func (l *ears) Changes() uint64       { return 0 }
 func (l *ears) Wake() <-chan struct{} { return l.wake }
 
@@ -64,8 +64,8 @@ func (l *ears) Who() (map[policy.NodeID]bool, bool) {
 
 func (l *ears) Fresh() streams.Fresh { return streams.Fresh{} }
 
-// TestAStreamOverSomeNodesStopsNothing: nobody has the subjects of the others, so no message
-// to them is ever stored.
+// TestAStreamOverSomeNodesStopsNothing: no message to the others is ever stored, whether or not
+// somebody is subscribed for them, and none asks to be.
 func TestAStreamOverSomeNodesStopsNothing(t *testing.T) {
 	t.Parallel()
 	ns := elsewhere(t, &server.Options{})
@@ -84,8 +84,14 @@ func TestAStreamOverSomeNodesStopsNothing(t *testing.T) {
 	wire := p.connect(at)
 	listeners := streams.NewListeners(wire)
 	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: listeners, Share: all(), Ahead: 1}})
-	require.Eventually(t, listeners.Streams, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return listeners.Stored("edict.node.n1.x") }, soon, time.Millisecond)
+	sub, err := nc.SubscribeSync("edict.node.n3.>")
+	require.NoError(t, err)
+	require.NoError(t, nc.FlushTimeout(soon))
 	w.at(p.revise(p.policyID(1), "role=web", 80))
+	m, err := sub.NextMsg(soon)
+	require.NoError(t, err)
+	require.Empty(t, m.Reply, "a stream would answer, and who is subscribed does not")
 }
 
 // TestAMarkAboveTheFoldKeepsNobodyElseWaiting: who had a partition before may have folded more

@@ -702,7 +702,7 @@ func TestAStreamThatIsSlowMissesNothing(t *testing.T) {
 	wire := p.connect(at)
 	listeners := streams.NewListeners(wire)
 	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: listeners, Share: all(), Ahead: ahead}})
-	require.Eventually(t, listeners.Streams, soon, time.Millisecond)
+	require.Eventually(t, func() bool { return listeners.Stored("edict.node.n.x") }, soon, time.Millisecond)
 	w.at(p.revise(p.policyID(1), "role=web", 80))
 	require.Eventually(t, func() bool {
 		n, _, err := streams.CreateNodeStream(p.within(), p.conn)

@@ -20,9 +20,9 @@ type shard struct {
 	of       map[int]*part
 	outgoing []outgoing
 
-	ctx    context.Context
-	stream bool // a stream takes the messages in, and is waited for
-	sent   int
+	ctx   context.Context
+	paced bool // streams that take messages in are waited for
+	sent  int  // since one was
 }
 
 // maxOutgoing is how many messages are sealed together, which makes a few runs.
@@ -31,7 +31,7 @@ const maxOutgoing = 256
 func (n *publishing) shard(ctx context.Context, i int) *shard {
 	return &shard{
 		publishing: n, seal: n.seals[i], of: map[int]*part{}, outgoing: make([]outgoing, 0, maxOutgoing),
-		ctx: ctx, stream: n.opt.Listeners.Streams(),
+		ctx: ctx, paced: true,
 	}
 }
 
@@ -112,7 +112,8 @@ func (s *shard) flush() error {
 	s.messages.Add(int64(len(s.outgoing)))
 	return s.seal.seal(s.outgoing, func(l *outgoing, header map[string][]string, body []byte) error {
 		subject := wire.NodeSubject(l.node, l.name)
-		if s.sent++; s.stream && s.sent%s.ahead == 0 {
+		if s.sent++; s.paced && s.sent >= s.ahead && s.opt.Listeners.Stored(subject) {
+			s.sent = 0
 			return s.pace(subject, header, body)
 		}
 		return s.opt.Wire.Tell(subject, header, body)
@@ -133,7 +134,7 @@ func (s *shard) pace(subject string, header map[string][]string, body []byte) er
 	}
 	if errors.Is(err, streams.ErrNoAnswer) && s.ctx.Err() == nil {
 		s.r.opt.Log.Warn("a stream over the subjects of nodes does not keep up; it may lack messages", "error", err)
-		s.stream, err = false, nil
+		s.paced, err = false, nil
 	}
 	return err
 }

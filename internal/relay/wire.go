@@ -40,8 +40,8 @@ type Listeners interface {
 	Who() (nodes map[policy.NodeID]bool, all bool)
 	// Changes is another number whenever Who or Enforces may have changed.
 	Changes() uint64
-	// Streams reports whether a JetStream stream takes in what is published.
-	Streams() bool
+	// Stored reports whether a JetStream stream takes in what is published on a subject.
+	Stored(subject string) bool
 	// Enforces reports whether the reader of a node is known to enforce tables.
 	Enforces(node policy.NodeID) bool
 	// Fresh takes the subscriptions that are new since its last call; Wake receives when
@@ -72,7 +72,7 @@ func (everybody) Everybody() bool                { return true }
 func (everybody) Changes() uint64                { return 0 }
 
 func (everybody) Who() (map[policy.NodeID]bool, bool) { return nil, true }
-func (everybody) Streams() bool                       { return false }
+func (everybody) Stored(string) bool                  { return false }
 func (everybody) Enforces(policy.NodeID) bool         { return false }
 func (everybody) Fresh() streams.Fresh                { return streams.Fresh{} }
 func (everybody) Wake() <-chan struct{}               { return nil }

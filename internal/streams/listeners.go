@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ type Listeners struct {
 	heard  map[policy.NodeID]question
 	since  time.Time // from then on everything was overheard; zero: nothing is
 	looked time.Time // when streams were listed last
-	stream bool      // there is one over the subjects
+	stored []string  // subjects of streams over those of nodes; never changed in place
 	fresh  Fresh
 	wake   chan struct{}
 	turns  uint64 // how often what was overheard said something else
@@ -137,27 +138,28 @@ func (l *Listeners) watch(ctx, down context.Context) {
 // look looks for streams.
 func (l *Listeners) look(ctx context.Context) {
 	began := time.Now()
-	names, err := l.c.nodeStreams(ctx)
+	subjects, err := l.c.stored(ctx)
 	if err != nil {
 		return
 	}
 	l.mu.Lock()
 	l.looked = began
 	l.mu.Unlock()
-	l.found(len(names) > 0)
+	l.found(subjects)
 }
 
-func (l *Listeners) found(stream bool) {
+func (l *Listeners) found(stored []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stream && !l.stream && !l.exact() {
+	stream, was := len(stored) > 0, len(l.stored) > 0
+	if stream && !was && !l.exact() {
 		l.fresh.All = true
 		l.kick()
 	}
-	if stream != l.stream {
-		l.stream = stream
+	if stream != was {
 		l.turns++
 	}
+	l.stored = stored
 	for id, q := range l.heard {
 		if time.Since(q.at) > l.most {
 			delete(l.heard, id)
@@ -188,12 +190,13 @@ func (l *Listeners) overhear(m *nats.Msg) {
 	}
 }
 
-// Streams reports whether a stream takes in what is published, as far as was
+// Stored reports whether a stream takes in what is published on a subject, as far as was
 // known some seconds ago.
-func (l *Listeners) Streams() bool {
+func (l *Listeners) Stored(subject string) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stream
+	stored := l.stored
+	l.mu.Unlock()
+	return slices.ContainsFunc(stored, func(s string) bool { return covers(s, subject) })
 }
 
 // Enforces reports whether the reader of a node said, when it asked last, that
@@ -225,7 +228,7 @@ func (l *Listeners) Fresh() Fresh {
 
 // unsureLocked: everybody may listen.
 func (l *Listeners) unsureLocked() bool {
-	return l.stream || l.since.IsZero() || l.c.link.down().Err() != nil ||
+	return len(l.stored) > 0 || l.since.IsZero() || l.c.link.down().Err() != nil ||
 		time.Since(l.since) < l.most || time.Since(l.looked) > maxLook
 }
 

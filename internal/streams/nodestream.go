@@ -101,14 +101,14 @@ func WarnOldNodes(ctx context.Context, c *Conn) error {
 	return err
 }
 
-// nodeStreams are the streams that take in messages of nodes, whatever their
-// names; the one of an older release does, too.
-func (c *Conn) nodeStreams(ctx context.Context) (names []string, err error) {
+// stored are the subjects of all streams that take in messages of nodes, whatever
+// their names; the one of an older release does, too.
+func (c *Conn) stored(ctx context.Context) (subjects []string, err error) {
 	ctx, cancel := c.during(ctx, requestTimeout)
 	defer cancel()
-	list := c.js.StreamNames(ctx, jetstream.WithStreamListSubject(wire.PrefixNode+">"))
-	for name := range list.Name() {
-		names = append(names, name)
+	list := c.js.ListStreams(ctx, jetstream.WithStreamListSubject(wire.PrefixNode+">"))
+	for info := range list.Info() {
+		subjects = append(subjects, info.Config.Subjects...)
 	}
-	return names, list.Err()
+	return subjects, list.Err()
 }
