@@ -96,9 +96,9 @@ func registered(p *policy.Principal, at int, ev policy.NodeRegistered) (next *po
 // keepConsumed carries into a new document what the fold alone decides: that a
 // bootstrap token was used. A writer who has not seen it does not undo it, and neither
 // does one who removes the principal and writes it again.
-func (j *judge) keepConsumed(old, document *policy.Principal) {
+func (f accessFold) keepConsumed(old, document *policy.Principal) {
 	for i, t := range document.Bootstrap {
-		used := j.applied(ofToken(t.Hash))
+		used := f.applied(ofToken(t.Hash))
 		if old != nil && !used {
 			at := findBootstrap(old, t.ID)
 			used = at >= 0 && old.Bootstrap[at].State == policy.BootstrapConsumed
