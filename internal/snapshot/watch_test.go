@@ -34,10 +34,10 @@ type reader struct {
 	rows     []projector.HeadRef
 	now      enforced // by the node
 	holds    enforced // as it read last
-	moved    bool   // it was another at some event since the last look
-	ordered  bool   // so is a policy of the node
-	was      bool   // at the last look there was the node, and its table was looked at
-	gone     bool   // the node is
+	moved    bool     // it was another at some event since the last look
+	ordered  bool     // so is a policy of the node
+	was      bool     // at the last look there was the node, and its table was looked at
+	gone     bool     // the node is
 }
 
 // enforced is what a node enforces.
