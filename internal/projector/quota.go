@@ -69,7 +69,7 @@ func quotaFact(k, v []byte) (Fact, error) {
 }
 
 // take counts an applied event. A clock that went back by less than a day counts for the
-// hour before; else hours go on from where it stands.
+// newest hour; else hours go on from where it stands.
 func (q *quota) take(at int64) {
 	hour := max(hourOf(logTime(at)), UsageHours)
 	if q.spent.ahead(hour) {
@@ -81,12 +81,18 @@ func (q *quota) take(at int64) {
 	}
 }
 
-// dueAt is due at a time; that time where due was left by a clock that was a day ahead.
+// clockSlack is by how much the clocks of servers may differ, and none is wrong.
+const clockSlack = time.Minute
+
+// dueAt is due at a time. No event leaves it more than a second after its own time, so one
+// that is further ahead was left by a clock that is not asked any more: then the second is
+// full but for one event, and the rate holds from there on.
 func (q *quota) dueAt(at int64) int64 {
-	if q.due-at >= UsageHours*int64(time.Hour) {
-		return at
+	full := at + int64(time.Second)
+	if q.due-full <= int64(clockSlack) {
+		return q.due
 	}
-	return q.due
+	return full - interval(q.limits.EventsPerSecond)
 }
 
 // interval is the time that an event takes at a rate.
