@@ -40,10 +40,11 @@ func (m *model) Digest(ctx context.Context) (Digest, error) {
 
 // digester is a digest begun: what of one moment is still to be hashed.
 type digester struct {
-	seq    uint64
-	snap   *pebble.Snapshot // to be closed
-	idents map[uint32][32]byte
-	counts map[uint32]int
+	seq       uint64
+	snap      *pebble.Snapshot // to be closed
+	idents    map[uint32][32]byte
+	counts    map[uint32]int
+	relations *relations
 }
 
 // digester begins a digest. The caller holds the lock. The error is ctx's, and
@@ -67,6 +68,12 @@ func (m *model) digester(ctx context.Context) (digester, error) {
 
 func (at digester) sum(ctx context.Context) (Digest, error) {
 	d := Digest{Seq: at.seq}
+	relations, err := readRelations(at.snap)
+	if err != nil {
+		return d, fmt.Errorf("digest: %w", err)
+	}
+	defer relations.close()
+	at.relations = relations
 	h := sha256.New()
 	h.Write([]byte("edict/digest/v1\n"))
 	for _, kind := range FactKinds {
@@ -114,6 +121,14 @@ func hashWhole(_ digester, h hash.Hash, key, value []byte) (rows int, err error)
 	frame(h, key)
 	frame(h, value)
 	return 0, nil
+}
+
+// hashPrincipal covers a principal with its relations.
+func hashPrincipal(at digester, h hash.Hash, key, value []byte) (rows int, err error) {
+	value, err = at.relations.with(key, value)
+	frame(h, key)
+	frame(h, value)
+	return 0, err
 }
 
 // hashRollout covers a rollout but for an ordinal.

@@ -55,7 +55,7 @@ var FactKinds = []FactKind{
 	{FactRete, ofProjects(FactRete), keyRete, (*loader).retes, hashWhole, of(reteFact)},
 	{FactArtifacts, ofProjects(FactArtifacts), keyArtifacts, (*loader).artifacts, hashWhole, of(artifactsFact)},
 	{FactRelease, releaseTitle, keyRelease, nil, hashWhole, of(releaseFact)},
-	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashWhole, of(principalFact)},
+	{FactPrincipal, ofPlane("principal"), keyPrincipal, (*loader).access, hashPrincipal, factReader.principalFact},
 	{FactRollout, ofPlane("rollout of policy"), keyRollout, (*loader).rollouts, hashRollout, of(rolloutFact)},
 	{FactQuota, ofPlane("quota of project"), keyQuota, (*loader).quotas, hashWhole, of(quotaFact)},
 	{FactArchived, ofPlane("archived project"), keyArchived, (*loader).archivals, hashWhole, of(archivedFact)},

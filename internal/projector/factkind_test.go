@@ -35,3 +35,27 @@ func TestTheDigestsBytesStandStill(t *testing.T) {
 	require.Equal(t, 1, d.Rows)
 	require.Equal(t, "9df535a1113f2f29eb6a0c3b7e5f7f8662554a0f0a2749492a22fd65bc44f139", hex.EncodeToString(d.Sum[:]))
 }
+
+// Relations are in the digest as they were when one record had all of a principal's.
+func TestTheDigestsBytesOfRelationsStandStill(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	for _, e := range []policy.Event{
+		person(1, "b", "x"), granted(2, "b", "plane#admin"), granted(3, "a-b", "plane#read"), granted(4, "a", "node:n1#agent"),
+		granted(5, "a", "plane#read"), granted(6, "a", "plane#admin"), bootstrapped(7, "c", 9999, 1), registers(8, "c", 1, 1),
+		revoked(9, "a", "plane#read"), granted(10, "d", "plane#read"), removed(11, "d"),
+	} {
+		require.Equal(t, "applied", verdict(t, p, j.add(e)))
+	}
+	d, err := p.Digest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "22eb141ebbfe62b4d04f4e5d80da26b7e93fca14877ceaf804ec04ffcf4592ff", hex.EncodeToString(d.Sum[:]))
+	_, facts := p.Facts("")
+	var given []string
+	for f, err := range facts {
+		require.NoError(t, err)
+		given = append(given, f.Key+": "+f.Values["relations"])
+	}
+	require.Equal(t, []string{
+		"a: node:n1#agent,plane#admin", "a-b: plane#read", "b: plane#admin", "c: node:" + tenant(1).String() + "/c#agent", "d: ",
+	}, given)
+}

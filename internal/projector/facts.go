@@ -53,6 +53,7 @@ func (m *model) Facts(only policy.NodeID) (seq uint64, facts iter.Seq2[Fact, err
 // factReader yields the facts of one moment.
 type factReader struct {
 	snap       *pebble.Snapshot
+	relations  *relations
 	identities map[uint32]identityFacts
 	one        *node // asked for; nil: all
 	rows       []Row // of one
@@ -65,6 +66,13 @@ type identityFacts struct {
 
 func (f factReader) all(yield func(Fact, error) bool) {
 	defer f.snap.Close()
+	relations, err := readRelations(f.snap)
+	if err != nil {
+		yield(Fact{}, fmt.Errorf("read facts: %w", err))
+		return
+	}
+	defer relations.close()
+	f.relations = relations
 	stopped := errors.New("stopped") // by yield
 	for _, kind := range FactKinds {
 		if kind.prefix == 0 {
@@ -144,7 +152,11 @@ func admissionFact(k, v []byte) (Fact, error) {
 	return Fact{FactAdmission, string(k), values}, nil
 }
 
-func principalFact(k, v []byte) (Fact, error) {
+func (f factReader) principalFact(k, v []byte) (Fact, error) {
+	v, err := f.relations.with(k, v)
+	if err != nil {
+		return Fact{}, err
+	}
 	p, err := readPrincipal(policy.PrincipalID(k), v)
 	if err != nil {
 		return Fact{}, err

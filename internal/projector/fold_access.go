@@ -33,7 +33,7 @@ type principal struct {
 	created   int64             // unix ns, the log's
 	updated   int64             // unix ns, the log's
 	createdBy string            // who wrote the document
-	relations []grant           // by text; never changed in place. See bind
+	relations []grant           // by text. See bind
 }
 
 // grant is a relation that somebody gave.
@@ -151,6 +151,9 @@ func (f accessFold) principalRemoved(ev policy.PrincipalRemoved, fault *policy.D
 		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), v)
 		return v
 	}
+	for _, g := range p.relations {
+		f.unwrite(p, g)
+	}
 	p.version, p.updated, p.createdBy, p.relations = f.seq, f.time, "", nil
 	f.access.put(p, nil)
 	f.accessed(p, ev.ID)
@@ -180,7 +183,7 @@ func (f accessFold) relationWritten(ev policy.RelationWritten, fault *policy.Dec
 	}
 	relation := f.bind(ev.Relation)
 	_, at, _ := f.findGrant(ev.Principal, relation)
-	p.give(at, grant{relation, f.seq, ev.CreatedBy})
+	f.give(p, at, grant{relation, f.seq, ev.CreatedBy})
 	f.accessed(p, ev.ID)
 	return v
 }
@@ -190,7 +193,7 @@ func (f accessFold) relationWritten(ev policy.RelationWritten, fault *policy.Dec
 func (j *judge) judgeRevocation(ev policy.RelationRemoved, fault *policy.DecodeError) (p *principal, v Verdict) {
 	p = j.access.byID[ev.Principal]
 	v = j.judgeAccess(ev.Principal, ev.ID, fault)
-	if has := p != nil && p.has(ev.Relation); !has && v.accepted() {
+	if has := p != nil && len(p.places(ev.Relation)) > 0; !has && v.accepted() {
 		v = duplicate
 	}
 	return p, v
@@ -202,7 +205,7 @@ func (f accessFold) relationRemoved(ev policy.RelationRemoved, fault *policy.Dec
 		f.noteDuplicate(toPrincipal(ev.Principal, ev.ID), v)
 		return v
 	}
-	p.take(ev.Relation)
+	f.take(p, ev.Relation)
 	f.accessed(p, ev.ID)
 	return v
 }
@@ -220,28 +223,42 @@ func (s *state) bind(r policy.Relation) policy.Relation {
 	return r
 }
 
-// is reports whether a grant is of a relation; of one to a node that names no
-// project, whichever project's it is.
-func (g grant) is(r policy.Relation) bool {
-	have := g.relation
-	if !r.Whole() {
-		have.ID = uuid.Nil
+// places are where the relations of a principal stand that one means: of one to a node
+// that names no project, whichever project's it is.
+func (p *principal) places(r policy.Relation) (at []int) {
+	if r.Whole() {
+		if i, found := p.find(r); found {
+			at = []int{i}
+		}
+		return at
 	}
-	return have == r
+	for i, g := range p.relations {
+		if g.relation.ID = uuid.Nil; g.relation == r {
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
-func (p *principal) has(r policy.Relation) bool {
-	return slices.ContainsFunc(p.relations, func(g grant) bool { return g.is(r) })
+// take takes back what a relation means.
+func (f accessFold) take(p *principal, r policy.Relation) {
+	for _, at := range slices.Backward(p.places(r)) {
+		f.unwrite(p, p.relations[at])
+		p.relations = slices.Delete(p.relations, at, at+1)
+	}
 }
 
-// take takes a relation back.
-func (p *principal) take(r policy.Relation) {
-	p.relations = slices.DeleteFunc(slices.Clone(p.relations), func(g grant) bool { return g.is(r) })
+// unwrite removes the record of a relation.
+func (f accessFold) unwrite(p *principal, g grant) {
+	f.key = appendRelationKey(f.key[:0], p.id, g.relation.String())
+	f.delete(f.key)
 }
 
 // give inserts a relation where findGrant says.
-func (p *principal) give(at int, g grant) {
-	p.relations = slices.Insert(slices.Clone(p.relations), at, g)
+func (f accessFold) give(p *principal, at int, g grant) {
+	p.relations = slices.Insert(p.relations, at, g)
+	f.key, f.value = appendRelationKey(f.key[:0], p.id, g.relation.String()), g.append(f.value[:0])
+	f.set(f.key, f.value)
 }
 
 // findGrant finds a principal's relation, or where it would stand.
@@ -249,9 +266,13 @@ func (s *state) findGrant(id policy.PrincipalID, r policy.Relation) (p *principa
 	if p = s.access.byID[id]; p == nil {
 		return nil, 0, false
 	}
-	text := r.String()
-	at, found = slices.BinarySearchFunc(p.relations, text, func(g grant, t string) int { return cmp.Compare(g.relation.String(), t) })
+	at, found = p.find(r)
 	return p, at, found
+}
+
+func (p *principal) find(r policy.Relation) (at int, found bool) {
+	text := r.String()
+	return slices.BinarySearchFunc(p.relations, text, func(g grant, t string) int { return cmp.Compare(g.relation.String(), t) })
 }
 
 // accessed files what an event made of a principal.

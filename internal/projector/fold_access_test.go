@@ -116,14 +116,15 @@ func TestWhoComesAfterOneThatWasRemovedInheritsNothing(t *testing.T) {
 // against a map and a store that saw the log in one go.
 func TestAccessEqualsTheOracle(t *testing.T) {
 	gen.Unraced()
-	all := []string{"plane#admin", "plane#read", "node:n1#agent", "project:" + tenant(1).String() + "#operator"}
+	all := []string{"plane#admin", "plane#read", "node:n1#agent", "node:" + tenant(1).String() + "/n1#agent", "project:" + tenant(1).String() + "#operator"}
+	ids := []string{"a", "a-b", "b"}
 	rapid.Check(t, func(rt *rapid.T) {
 		names, relations := map[string]string{}, map[string]map[string]bool{}
 		seen := map[string]bool{}
 		j := &journal{}
 		n := rapid.IntRange(1, 50).Draw(rt, "events")
 		for range n {
-			number, id := rapid.IntRange(1, 40).Draw(rt, "event"), rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "id")
+			number, id := rapid.IntRange(1, 40).Draw(rt, "event"), rapid.SampledFrom(ids).Draw(rt, "id")
 			key := fmt.Sprint(id, number)
 			relation := rapid.SampledFrom(all).Draw(rt, "relation")
 			if relations[id] == nil {
@@ -144,6 +145,9 @@ func TestAccessEqualsTheOracle(t *testing.T) {
 			case 2:
 				if e = revoked(number, id, relation); !seen[key] {
 					delete(relations[id], relation)
+					if relation == "node:n1#agent" { // whichever project's
+						delete(relations[id], all[3])
+					}
 				}
 			default:
 				if e = granted(number, id, relation); !seen[key] {
@@ -175,7 +179,7 @@ func TestAccessEqualsTheOracle(t *testing.T) {
 			})
 		}
 		p.Read(func(v *View) {
-			for _, id := range []string{"a", "b"} {
+			for _, id := range ids {
 				var want []string
 				for r := range relations[id] {
 					want = append(want, r)
@@ -209,6 +213,37 @@ func TestAccessEqualsTheOracle(t *testing.T) {
 		require.NoError(rt, err)
 		require.Equal(rt, a, b)
 	})
+}
+
+// TestARelationIsWrittenByItself: an event of one writes no other relation of its principal,
+// of which there may be as many as nodes.
+func TestARelationIsWrittenByItself(t *testing.T) {
+	d, j := newDisk(), &journal{}
+	p := d.open(t)
+	defer func() { require.NoError(t, p.Close()) }()
+	relation := func(n int) string { return fmt.Sprintf("node:%s/n%03d#agent", tenant(1), n) }
+	writes := func(e policy.Event) int {
+		t.Helper()
+		require.Equal(t, "applied", verdict(t, p, j.add(e)))
+		return p.writes.size()
+	}
+	few := writes(granted(1, "a", relation(0)))
+	for n := 1; n < 300; n++ {
+		require.Less(t, writes(granted(n+1, "a", relation(n))), few+100, n)
+	}
+	require.Less(t, writes(revoked(400, "a", relation(7))), few+100)
+	require.Less(t, writes(person(401, "a", "x")), few+100)
+	require.NoError(t, p.Close())
+	p = d.open(t)
+	p.Read(func(v *View) {
+		a, ok := v.Principal("a")
+		require.True(t, ok)
+		require.Len(t, a.Relations, 299)
+		require.Equal(t, relation(8), a.Relations[7].Relation.String())
+		require.Equal(t, uint64(9), a.Relations[7].Seq)
+	})
+	require.Equal(t, "applied", verdict(t, p, j.add(removed(402, "a"))))
+	require.Zero(t, count(t, p, keyRelation))
 }
 
 func TestTheDigestCoversAccess(t *testing.T) {

@@ -60,7 +60,7 @@ func (f accessFold) nodeRegistered(ev policy.NodeRegistered, fault *policy.Decod
 	p := to.principal
 	relation := policy.Relation{Kind: policy.ObjectNode, ID: to.bootstrap.Project, Node: policy.NodeID(ev.Principal), Name: policy.RelationAgent}
 	if _, at, found := f.findGrant(ev.Principal, relation); !found {
-		p.give(at, grant{relation, f.seq, p.createdBy})
+		f.give(p, at, grant{relation, f.seq, p.createdBy})
 	}
 	if ev.Nonce != nil {
 		f.noteApplied(ofNonce(*ev.Nonce))

@@ -22,8 +22,9 @@ import (
 // of a node in its record, and has no memberships: they follow from the facts; version 13
 // has quotas of projects; version 14 has archived
 // ones, and knows of which rete the artifacts were that a node has no more; version 15 knows
-// which bootstrap tokens were used and which quotas were given, also of what is no more.
-const SchemaVersion = 15
+// which bootstrap tokens were used and which quotas were given, also of what is no more;
+// version 16 has a record for each relation.
+const SchemaVersion = 16
 
 // The key space. Numbers are big endian, so keys sort as the numbers do.
 const (
@@ -42,7 +43,8 @@ const (
 	keyWithdrawn  = 'x' // sequence, place u16 -> withdrawn
 	keyRejection  = 'j' // sequence -> rejection as JSON
 	keyAdmission  = 'a' // admission policy -> seq, event, times, author, document; deleted ones too
-	keyPrincipal  = 'g' // principal -> version, seq, times, author, relations, document; removed ones too
+	keyPrincipal  = 'g' // principal -> version, seq, times, author, document; removed ones too
+	keyRelation   = 'r' // principal, 0, relation -> seq, author
 	keyArtifacts  = 't' // project, node id -> artifactSet; of a node without any, too. And project, node id, 0, rete -> that of one more rete
 	keyRete       = 'u' // project, rete -> signers
 	keyRelease    = 'l' // project, node id, 0, version -> sequence; every release ever applied. And project, node id, 0, rete, 0, version
@@ -69,6 +71,10 @@ func admissionKey(id policy.AdmissionPolicyID) []byte {
 
 func principalKey(id policy.PrincipalID) []byte {
 	return append([]byte{keyPrincipal}, id...)
+}
+
+func appendRelationKey(b []byte, id policy.PrincipalID, relation string) []byte {
+	return append(append(append(append(b, keyRelation), id...), 0), relation...)
 }
 
 func appendIdentityKey(b []byte, ordinal uint32) []byte {
