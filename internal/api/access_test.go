@@ -338,6 +338,24 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 	p.want(412, "precondition_failed", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-None-Match: *"))
 }
 
+// A bootstrap token registers one node: what another principal lists is refused, used or not.
+func TestABootstrapTokenIsOnePrincipals(t *testing.T) {
+	p, tokens := guarded(t, roles)
+	put := func(id, token string) answer {
+		d := policy.Principal{Kind: policy.Agent, Bootstrap: []policy.Bootstrap{bootstrap{token: token, project: project, expires: epoch.Add(time.Hour)}.kept()}}
+		return p.do("PUT", "/v1/access/principals/"+id, string(policy.AppendPrincipal(nil, d)), bearer(tokens["admin"]))
+	}
+	p.want(200, "", put("node-b", awaitedToken))
+	p.want(200, "", put("node-b", awaitedToken))
+	for _, other := range []string{"node-a", "node-c"} {
+		refused := put(other, awaitedToken)
+		p.want(409, "credential_taken", refused)
+		require.Contains(t, string(refused.body), "/bootstrap/0")
+	}
+	p.want(204, "", p.do("DELETE", "/v1/access/principals/node-b", "", bearer(tokens["admin"])))
+	p.want(200, "", put("node-a", awaitedToken))
+}
+
 // Of two principals that list one credential neither is proved by it: whoever
 // may write principals could become another otherwise, by saying his name last.
 func TestACredentialOfTwoProvesNeither(t *testing.T) {

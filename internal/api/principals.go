@@ -234,14 +234,27 @@ func (h *principalHandlers) named(id policy.PrincipalID, name string) (so bool) 
 // checkTaken refuses a credential that another principal lists. The fold takes
 // it, and whoever shows it is nobody then.
 func (h *principalHandlers) checkTaken(id policy.PrincipalID, doc policy.Principal) error {
-	if h.access == nil {
-		return nil
+	if err := h.checkBootstrap(id, doc); err != nil || h.access == nil {
+		return err
 	}
 	by, pointer := h.access.Taken(id, doc)
 	if by == "" {
 		return nil
 	}
 	return problem(http.StatusConflict, CodeCredentialTaken, "%s lists what is at %s; it would prove neither of them: take it from %s first", by, pointer, by)
+}
+
+// checkBootstrap refuses a bootstrap token that another principal lists. The fold takes it, and
+// it registers the first of them by id, though the other was meant, maybe.
+func (h *principalHandlers) checkBootstrap(id policy.PrincipalID, doc policy.Principal) (err error) {
+	h.model.Read(func(v *projector.View) {
+		for i, t := range doc.Bootstrap {
+			if by, _, ok := v.Bootstrap(t.Hash); ok && by.ID != id && err == nil {
+				err = problem(http.StatusConflict, CodeCredentialTaken, "%s lists the bootstrap token that is at /bootstrap/%d: make another for %s with edict access bootstrap", by.ID, i, id)
+			}
+		}
+	})
+	return err
 }
 
 func (h *principalHandlers) delete(c *call) error {
