@@ -165,10 +165,12 @@ func (f *fold) keepWithdrawn(n *node, p artifactPart, place int) {
 func (f *fold) moment() moment { return moment{f.seq, f.time} }
 
 // trim drops what is older than the window, and the oldest of what is beyond
-// the budget. It stands at the end of each batch.
+// the budget. What is a day or more ahead is of a clock that was wrong, and is dropped, too:
+// nothing after it would be, until its time came. It stands at the end of each batch.
 func (k *kept) trim(now int64, window time.Duration, most int, drop func(keptRecord)) {
 	for r := k.oldest(); r != nil; r = k.oldest() {
-		old := now-r.at().time > int64(window)
+		age := time.Duration(now - r.at().time)
+		old := age > window || age <= -UsageHours*time.Hour
 		if !old && k.bytes <= most && r.at().seq > k.from {
 			break
 		}

@@ -327,6 +327,23 @@ func TestWhatIsDroppedForWantOfRoomIsCounted(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
+// TestAClockThatWasAheadDoesNotHoldThePastUp: what is kept from its time would be the oldest
+// until that time came, and all that follows would be kept with it.
+func TestAClockThatWasAheadDoesNotHoldThePastUp(t *testing.T) {
+	j := &journal{}
+	p := newDisk().openPast(t, 3*time.Second, 0)
+	defer func() { require.NoError(t, p.Close()) }()
+	relabel := func(i int, when time.Time) {
+		require.Equal(t, "applied", verdict(t, p, at(j.add(update(t, i, 1, "a", "role", fmt.Sprint("r", i))), when)))
+	}
+	relabel(1, born)
+	relabel(2, born.AddDate(1, 0, 0))
+	for i := 3; i <= 10; i++ {
+		relabel(i, born.Add(time.Duration(i)*time.Second))
+	}
+	require.Equal(t, PastStatus{From: 6, Records: 4, Bytes: p.PastStatus().Bytes}, p.PastStatus())
+}
+
 // TestWhoComesBackAsAnotherFindsTheOldGone walks through a removal.
 func TestWhoComesBackAsAnotherFindsTheOldGone(t *testing.T) {
 	p, j := newDisk().openPast(t, 0, 0), &journal{}
