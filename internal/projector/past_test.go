@@ -410,7 +410,9 @@ func TestAFeedIsHandedEveryBatch(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	require.Equal(t, "applied", verdict(t, p, j.add(update(t, 1, 1, "a", "role", "web"))))
 	e := &ear{deaf: true}
-	require.EqualValues(t, 1, p.Feed(e))
+	seq, at := p.Feed(e)
+	require.EqualValues(t, 1, seq)
+	require.Equal(t, j.msgs[0].Time, at)
 	verdict(t, p, j.add(revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80)))
 	e.deaf = false
 	verdict(t, p, j.add(update(t, 3, 1, "b", "role", "web")))

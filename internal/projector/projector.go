@@ -171,12 +171,12 @@ func (p *Projector) hand(b Batch) {
 }
 
 // Feed has f handed every batch from now on; nil: nobody. It returns the
-// sequence that the fold stands at.
-func (p *Projector) Feed(f Feed) (seq uint64) {
+// sequence that the fold stands at, and the log timestamp of that event.
+func (p *Projector) Feed(f Feed) (seq uint64, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.feed = f
-	return p.cursor.seq
+	return p.cursor.seq, logTime(p.cursor.time)
 }
 
 // mode is for whom a batch is folded.

@@ -830,7 +830,7 @@ func TestAStreamMayComeBeforeTheHub(t *testing.T) {
 	require.NoError(t, err)
 	log.revise(1, "role", 1)
 	g.play()
-	h.begins = g.store.Feed(h.inbox)
+	h.begins, _ = g.store.Feed(h.inbox)
 	h.pass()
 	require.True(t, s.away, "it is to join anew")
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/edictdev/edict/internal/projector"
 )
@@ -21,14 +22,16 @@ type inbox struct {
 	size int
 	gap  uint64        // sequence of the last batch that was not kept; 0: all were
 	seq  atomic.Uint64 // of the last batch handed over
+	time time.Time     // log timestamp of seq
 }
 
 // parcel is what an inbox held at one moment, oldest first.
 type parcel struct {
 	batches []projector.Batch
-	seq     uint64 // everything up to here is in batches, or in the gap before them
-	gap     bool   // batches before these were dropped: what they held is only in the read model
-	gapTo   uint64 // the sequence of the last of them
+	seq     uint64    // everything up to here is in batches, or in the gap before them
+	gap     bool      // batches before these were dropped: what they held is only in the read model
+	gapTo   uint64    // the sequence of the last of them
+	time    time.Time // log timestamp of seq
 }
 
 func newInbox(most int, wanted func() bool, dropped func(batches int)) *inbox {
@@ -43,6 +46,7 @@ func (b *inbox) Take(batch projector.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq.Store(batch.Seq)
+	b.time = batch.Time
 	switch {
 	case !batch.Whole:
 		b.drop()
@@ -74,7 +78,7 @@ func (b *inbox) drop() {
 func (b *inbox) take() parcel {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := parcel{b.held, b.seq.Load(), b.gap > 0, b.gap}
+	p := parcel{b.held, b.seq.Load(), b.gap > 0, b.gap, b.time}
 	b.drop()
 	b.gap = 0
 	return p

@@ -87,21 +87,21 @@ func newPublisher(r *Relay) *publisher {
 // when it does not gets what it missed from the read model.
 func (p *publisher) wanted() bool { return !p.noListeners.Load() }
 
-// Run publishes what is folded above a sequence, and whatever below it is not known
-// to be published, until ctx ends.
-func (p *publisher) Run(ctx context.Context, seq uint64) error {
+// Run publishes what is folded above a sequence, whose event has the log timestamp at,
+// and whatever below it is not known to be published, until ctx ends.
+func (p *publisher) Run(ctx context.Context, seq uint64, at time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.opt.Listeners.Run(ctx) })
 	if p.r.opt.Tables != nil {
 		g.Go(func() error { return p.followTables(ctx) })
 	}
-	g.Go(func() error { return p.publish(ctx, seq) })
+	g.Go(func() error { return p.publish(ctx, seq, at) })
 	return g.Wait()
 }
 
 // publish is the main loop of Run.
-func (p *publisher) publish(ctx context.Context, seq uint64) error {
-	p.at = seq
+func (p *publisher) publish(ctx context.Context, seq uint64, at time.Time) error {
+	p.at, p.time = seq, at
 	failed := false
 	again := backoff.Steady(serverRetry)
 	for ctx.Err() == nil {
@@ -216,7 +216,10 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	p.noListeners.Store(none || len(own) == 0)
 	fresh := p.opt.Listeners.Fresh()
 	n := &publishing{publisher: p, began: time.Now(), everybody: !none && p.opt.Listeners.Everybody()}
-	seq := max(p.at, parcel.seq)
+	seq, at := p.at, p.time
+	if parcel.seq > seq {
+		seq, at = parcel.seq, parcel.time
+	}
 	var live, stale []*part
 	for _, x := range own {
 		if x.stale || parcel.gap {
@@ -236,10 +239,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 			n.publishFresh(ctx, live, fresh))
 	}
 	if err == nil {
-		p.at = seq
-		if k := len(parcel.batches); k > 0 && parcel.batches[k-1].Seq == seq {
-			p.time = parcel.batches[k-1].Time
-		}
+		p.at, p.time = seq, at
 		err = n.publishTables(ctx, own, changed, seq)
 	}
 	if err == nil && n.messages.Load() > 0 {

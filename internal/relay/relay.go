@@ -130,13 +130,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	if r.publisher != nil {
 		to = append(to, r.publisher.inbox)
 	}
-	seq := r.store.Feed(to)
+	seq, at := r.store.Feed(to)
 	defer r.store.Feed(nil)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.hub.Run(ctx, seq) })
 	g.Go(func() error { return r.hub.askHeads(ctx) })
 	if r.publisher != nil {
-		g.Go(func() error { return r.publisher.Run(ctx, seq) })
+		g.Go(func() error { return r.publisher.Run(ctx, seq, at) })
 	}
 	if r.opt.Publish.Wire != nil {
 		g.Go(func() error { return r.serveReplay(ctx) })

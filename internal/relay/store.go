@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"time"
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/policy"
@@ -17,8 +18,9 @@ type Store interface {
 	Wait(ctx context.Context, seq uint64) error
 	// Base is what the log's sequences are counted from in event ids.
 	Base() uint64
-	// Feed has every batch from now on passed to f.
-	Feed(f projector.Feed) (seq uint64)
+	// Feed has every batch from now on passed to f. It returns the sequence that the fold
+	// stands at, and the log timestamp of that event.
+	Feed(f projector.Feed) (seq uint64, at time.Time)
 	// Past is what a node missed above an id. It is read at one moment, at which join
 	// is called.
 	Past(id policy.NodeID, after policy.EventID, join func(seq uint64, node projector.NodeRef)) (projector.Past, error)
