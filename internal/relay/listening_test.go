@@ -1,7 +1,9 @@
 package relay_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,7 @@ type ears struct {
 	relay.Listeners
 	mu    sync.Mutex
 	nodes map[policy.NodeID]bool
+	fresh streams.Fresh
 	wake  chan struct{}
 	asked atomic.Int64 // how often all were listed
 }
@@ -62,7 +65,21 @@ func (l *ears) Who() (map[policy.NodeID]bool, bool) {
 	return who, false
 }
 
-func (l *ears) Fresh() streams.Fresh { return streams.Fresh{} }
+func (l *ears) Fresh() streams.Fresh {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.fresh
+	l.fresh = streams.Fresh{}
+	return f
+}
+
+// come has a node found to listen. Nobody wakes the publisher for it.
+func (l *ears) come(n policy.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes[n] = true
+	l.fresh.Nodes = append(l.fresh.Nodes, n)
+}
 
 // TestAStreamOverSomeNodesStopsNothing: no message to the others is ever stored, whether or not
 // somebody is subscribed for them, and none asks to be.
@@ -153,4 +170,115 @@ func TestWhatIsPassedOverIsCountedOnce(t *testing.T) {
 	w.at(p.revise(p.policyID(1), "role=web", 80))
 	_, skipped := w.count.both()
 	require.Equal(t, own, skipped)
+}
+
+// TestWhoIsFoundLateIsToldWhatWasPassedOver: also where the same round has more to publish,
+// and where edges were not made, because nobody was known to listen.
+func TestWhoIsFoundLateIsToldWhatWasPassedOver(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string][]policy.NodeID{"others listen": {"n2"}, "nobody else listens": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlane(t)
+			wire := p.connect(streams.ConnectOptions{Server: p.server})
+			l := newEars(wire, others...)
+			w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: all()}})
+			p.node("n1", "role=web")
+			p.node("n2", "role=db")
+			e := p.listen("edict.node.n1.>")
+			w.at(p.revise(p.policyID(1), "role=web", 80)) // passed over
+			l.come("n1")
+			w.at(p.revise(p.policyID(2), "role in (web,db)", 81))
+			first, second := e.next(), e.next()
+			require.Equal(t, "n1 policy_updated [80]", first.String())
+			require.Equal(t, "n1 policy_updated [81]", second.String())
+			require.Equal(t, first.id, second.prev)
+			w.at(p.revise(p.policyID(2), "role in (web,db)", 82))
+			require.Equal(t, second.id, e.next().prev, "nothing is told twice")
+		})
+	}
+}
+
+// flaky fails what is published on a subject while it is told to.
+type flaky struct {
+	relay.Wire
+	subject atomic.Pointer[string]
+	failed  chan struct{} // of capacity 1
+}
+
+func newFlaky(wire relay.Wire) *flaky { return &flaky{Wire: wire, failed: make(chan struct{}, 1)} }
+
+func (f *flaky) Tell(subject string, h map[string][]string, b []byte) error {
+	if s := f.subject.Load(); s != nil && strings.HasPrefix(subject, *s) {
+		select {
+		case f.failed <- struct{}{}:
+		default:
+		}
+		return errors.New("not connected")
+	}
+	return f.Wire.Tell(subject, h, b)
+}
+
+// fail has everything fail whose subject begins so; "": nothing.
+func (f *flaky) fail(subject string) {
+	if subject == "" {
+		f.subject.Store(nil)
+		return
+	}
+	f.subject.Store(&subject)
+}
+
+// TestWhoIsFoundInARoundThatFailsIsToldWhatWasPassedOver: when it succeeds.
+func TestWhoIsFoundInARoundThatFailsIsToldWhatWasPassedOver(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	conn := p.connect(streams.ConnectOptions{Server: p.server})
+	wire, l := newFlaky(conn), newEars(conn, "n2")
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: all()}})
+	p.node("n1", "role=web")
+	p.node("n2", "role=db")
+	e := p.listen("edict.node.n1.>")
+	w.at(p.revise(p.policyID(1), "role=web", 80)) // passed over
+	wire.fail("edict.node.n1.")
+	l.come("n1")
+	seq := p.revise(p.policyID(2), "role=db", 81)
+	<-wire.failed
+	wire.fail("")
+	require.Equal(t, "n1 policy_updated [80]", e.next().String())
+	w.at(seq)
+}
+
+// TestWhoIsFoundWhereAPartitionIsBehindIsToldEverythingOnceAndInOrder: what was passed over
+// before, and what its owner before had not published.
+func TestWhoIsFoundWhereAPartitionIsBehindIsToldEverythingOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	wire := p.connect(streams.ConnectOptions{Server: p.server})
+	l := newEars(wire, "n2")
+	dir := t.TempDir()
+	mark := p.node("n1", "role=web")
+	var seq uint64
+	for i := range byte(3) {
+		seq = p.revise(p.policyID(i), "role=web", 80+uint16(i))
+	}
+	w := p.start(dir, relay.Options{Publish: relay.PublishOptions{Share: none()}})
+	require.NoError(t, w.store.Wait(p.within(), seq))
+	w.stop()
+	share := none()
+	w = p.start(dir, relay.Options{Publish: relay.PublishOptions{
+		Wire: wire, Listeners: l, Share: share, Marks: func(int) (uint64, bool) { return mark, true },
+	}})
+	e := p.listen("edict.node.n1.>")
+	require.NoError(t, w.store.Wait(p.within(), p.revise(p.policyID(3), "role=web", 83))) // where another worker published
+	l.come("n1")
+	share.set(0, 1, 2, 3)
+	var prev policy.EventID
+	for i := range 4 {
+		m := e.next()
+		require.Equal(t, fmt.Sprintf("n1 policy_updated [%d]", 80+i), m.String())
+		require.Equal(t, prev, m.prev)
+		prev = m.id
+	}
+	w.at(p.revise(p.policyID(9), "role=web", 90))
+	require.Equal(t, prev, e.next().prev)
 }

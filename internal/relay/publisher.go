@@ -33,6 +33,7 @@ type publisher struct {
 
 	kick        chan struct{} // changed tables are waiting
 	noListeners atomic.Bool   // nobody was subscribed in the last round
+	fresh       freshNodes    // have not been told yet what was passed over
 	at          uint64        // everything up to here was handed over
 	time        time.Time     // log timestamp of it
 	past        []position    // where it was in the last seconds, oldest first
@@ -214,7 +215,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	// before an event of the parcel is passed over.
 	none := p.opt.Listeners.None()
 	p.noListeners.Store(none || len(own) == 0)
-	fresh := p.opt.Listeners.Fresh()
+	p.fresh.add(p.opt.Listeners.Fresh())
 	n := &publishing{publisher: p, began: time.Now(), everybody: !none && p.opt.Listeners.Everybody()}
 	seq, at := p.at, p.time
 	if parcel.seq > seq {
@@ -233,10 +234,11 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		n.skipAll(own, parcel)
 	} else {
 		fault.Pass(fault.PublishBefore)
-		err = errors.Join(
-			n.live(ctx, live, parcel.batches),
-			n.catchUp(ctx, stale, func(x *part) uint64 { return x.published }),
-			n.publishFresh(ctx, live, fresh))
+		// What was passed over comes before what is live: a node's messages rise.
+		err = n.publishFresh(ctx, live)
+		if err == nil {
+			err = errors.Join(n.live(ctx, live, parcel.batches), n.catchUp(ctx, stale))
+		}
 	}
 	if err == nil {
 		p.at, p.time = seq, at
@@ -250,6 +252,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		p.putTables(changed)
 		return err
 	}
+	p.fresh = freshNodes{}
 	n.report()
 	p.advance(own, seq)
 	return nil
@@ -269,15 +272,6 @@ func (p *publisher) advance(own []*part, seq uint64) {
 	for len(p.past) > 1 && now.Sub(p.past[1].at) > interestDelay {
 		p.past = p.past[1:]
 	}
-}
-
-// before is the sequence from which nodes have to be served whose subscriptions are
-// new: where the publisher was when another worker may have answered them.
-func (p *publisher) before() uint64 {
-	if len(p.past) == 0 {
-		return p.at
-	}
-	return p.past[0].seq
 }
 
 // published is up to which sequence each own partition is published, and tables

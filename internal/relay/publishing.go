@@ -158,8 +158,8 @@ func (n *publishing) content(i projector.Item, gone bool, trace streams.Trace) *
 }
 
 // catchUp publishes, from the read model, what the subscribed nodes of partitions
-// missed after a sequence.
-func (n *publishing) catchUp(ctx context.Context, own []*part, after func(*part) uint64) error {
+// missed: what is not published yet, and what was passed over before they were known.
+func (n *publishing) catchUp(ctx context.Context, own []*part) error {
 	if len(own) == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (n *publishing) catchUp(ctx context.Context, own []*part, after func(*part)
 						delete(x.prev, id)
 						continue
 					}
-					if err := s.missed(ctx, x, id, after(x)); err != nil {
+					if err := s.catchUp(ctx, x, id); err != nil {
 						return err
 					}
 				}
@@ -189,28 +189,51 @@ func (n *publishing) catchUp(ctx context.Context, own []*part, after func(*part)
 
 // publishFresh publishes, to nodes whose subscriptions are new, what was passed over
 // before these were known.
-func (n *publishing) publishFresh(ctx context.Context, own []*part, f streams.Fresh) error {
-	if len(f.Nodes) == 0 && !f.All {
-		return nil
+func (n *publishing) publishFresh(ctx context.Context, own []*part) error {
+	if n.fresh.all {
+		return n.catchUp(ctx, own)
 	}
-	from := func(*part) uint64 { return n.before() }
-	if f.All {
-		for _, x := range own {
-			clear(x.prev) // what was published before is published again
-		}
-		return n.catchUp(ctx, own, from)
+	if len(n.fresh.nodes) == 0 {
+		return nil
 	}
 	s := n.shard(ctx, 0)
 	for _, x := range own {
 		s.own(x)
 	}
-	for _, id := range f.Nodes {
+	for id := range n.fresh.nodes {
 		if x := s.of[id.Partition(n.partitions)]; x != nil {
-			delete(x.prev, id)
-			if err := s.missed(ctx, x, id, from(x)); err != nil {
+			if err := s.catchUp(ctx, x, id); err != nil {
 				return err
 			}
 		}
 	}
 	return s.flush()
+}
+
+// freshNodes are nodes whose subscriptions are new. They are kept until a round has
+// succeeded.
+type freshNodes struct {
+	nodes map[policy.NodeID]bool
+	all   bool // any node's
+}
+
+func (f *freshNodes) add(found streams.Fresh) {
+	if f.nodes == nil && len(found.Nodes) > 0 {
+		f.nodes = map[policy.NodeID]bool{}
+	}
+	for _, id := range found.Nodes {
+		f.nodes[id] = true
+	}
+	f.all = f.all || found.All
+}
+
+func (f *freshNodes) has(id policy.NodeID) bool { return f.all || f.nodes[id] }
+
+// before is the sequence from which nodes have to be served whose subscriptions are
+// new: where the publisher was when another worker may have answered them.
+func (p *publisher) before() uint64 {
+	if len(p.past) == 0 {
+		return p.at
+	}
+	return p.past[0].seq
 }

@@ -139,6 +139,17 @@ func (s *shard) pace(subject string, header map[string][]string, body []byte) er
 	return err
 }
 
+// catchUp adds the messages that a node lacks: those that are not published, and, if its
+// subscription is new, those that were passed over.
+func (s *shard) catchUp(ctx context.Context, x *part, id policy.NodeID) error {
+	after := x.published
+	if s.fresh.has(id) {
+		delete(x.prev, id) // what came after that may have been published
+		after = min(after, s.before())
+	}
+	return s.missed(ctx, x, id, after)
+}
+
 // missed adds the messages that a node missed after a sequence.
 func (s *shard) missed(ctx context.Context, x *part, id policy.NodeID, after uint64) error {
 	if err := ctx.Err(); err != nil {
