@@ -27,7 +27,11 @@ type ears struct {
 	fresh streams.Fresh
 	wake  chan struct{}
 	asked atomic.Int64 // how often all were listed
+	once  atomic.Pointer[func()]
 }
+
+// inRound has f called in the next round of the publisher.
+func (l *ears) inRound(f func()) { l.once.Store(&f) }
 
 func newEars(wire *streams.Conn, nodes ...policy.NodeID) *ears {
 	l := &ears{Listeners: streams.NewListeners(wire), nodes: map[policy.NodeID]bool{}, wake: make(chan struct{}, 1)}
@@ -38,6 +42,9 @@ func newEars(wire *streams.Conn, nodes ...policy.NodeID) *ears {
 }
 
 func (l *ears) None() bool {
+	if f := l.once.Swap(nil); f != nil {
+		(*f)()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.nodes) == 0

@@ -40,9 +40,10 @@ type publisher struct {
 	seals       []*sealer     // of the shards
 	ahead       int           // messages that a shard may publish before a stream has stored them
 
-	mu     sync.Mutex
-	parts  map[int]*part
-	tables changedTables
+	mu       sync.Mutex
+	parts    map[int]*part
+	tables   changedTables
+	compared uint64 // tables were compared up to here, and the changes are published
 }
 
 // part is a partition that is published here.
@@ -209,8 +210,9 @@ func (p *publisher) own() []*part {
 // round publishes all that waits.
 func (p *publisher) round(ctx context.Context, lost uint64) error {
 	own := p.own()
-	parcel := p.inbox.take()
 	changed := p.takeTables()
+	// The parcel is taken after them: it has the events that changed the tables.
+	parcel := p.inbox.take()
 	// Subscriptions are read after the parcel was taken: no node that was subscribed
 	// before an event of the parcel is passed over.
 	none := p.opt.Listeners.None()
@@ -230,6 +232,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		}
 	}
 	var err error
+	told := false // the changed tables are
 	if none {
 		n.skipAll(own, parcel)
 	} else {
@@ -242,7 +245,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	}
 	if err == nil {
 		p.at, p.time = seq, at
-		err = n.publishTables(ctx, own, changed, seq)
+		told, err = n.publishTables(ctx, own, changed, seq)
 	}
 	if err == nil && n.messages.Load() > 0 {
 		err = p.opt.Wire.Flush(ctx, lost)
@@ -254,14 +257,19 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	}
 	p.fresh = freshNodes{}
 	n.report()
-	p.advance(own, seq)
+	if !told {
+		changed.seq = 0
+	}
+	p.advance(own, seq, changed.seq)
 	return nil
 }
 
-// advance notes that all partitions are published up to seq.
-func (p *publisher) advance(own []*part, seq uint64) {
+// advance notes that all partitions are published up to seq, changes of tables up to
+// another sequence.
+func (p *publisher) advance(own []*part, seq, tables uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.compared = max(p.compared, tables)
 	for _, x := range own {
 		x.published, x.stale = max(x.published, seq), false
 	}
@@ -274,8 +282,8 @@ func (p *publisher) advance(own []*part, seq uint64) {
 	}
 }
 
-// published is up to which sequence each own partition is published, and tables
-// were compared.
+// published is up to which sequence each own partition is published, changes of tables
+// included.
 func (p *publisher) published() map[int]uint64 {
 	if p == nil {
 		return nil
@@ -286,7 +294,7 @@ func (p *publisher) published() map[int]uint64 {
 	for id, x := range p.parts {
 		marks[id] = x.published
 		if p.r.opt.Tables != nil {
-			marks[id] = max(x.since, min(x.published, p.r.opt.Tables.Seq()))
+			marks[id] = max(x.since, min(x.published, p.compared))
 		}
 	}
 	return marks

@@ -125,28 +125,40 @@ func (p *publisher) takeTables() changedTables {
 }
 
 // publishTables notifies nodes of changed tables, once everything up to seq is
-// published. Changes by later events wait.
-func (n *publishing) publishTables(ctx context.Context, own []*part, w changedTables, seq uint64) error {
-	if len(w.nodes) == 0 {
-		return nil
-	}
+// published. Changes by later events wait, and so do nodes for which a later event is
+// published already, because it was read from the read model: their messages rise. told
+// is false if any waits; the round of the later event is due.
+func (n *publishing) publishTables(ctx context.Context, own []*part, w changedTables, seq uint64) (told bool, err error) {
 	if w.seq > seq {
 		n.putTables(w)
-		return nil
+		return false, nil
+	}
+	if len(w.nodes) == 0 {
+		return true, nil
 	}
 	s := n.shard(ctx, 0)
 	for _, x := range own {
 		s.own(x)
 	}
 	t := n.envelopes.pullContent(artifact.ReasonDatapath, n.store.Base(), seq, n.time)
+	wait := changedTables{seq: w.seq, nodes: map[policy.NodeID]bool{}}
 	for id := range w.nodes {
-		if x := s.of[id.Partition(n.partitions)]; x != nil {
-			if err := s.add(x, id, t); err != nil {
-				return err
-			}
+		x := s.of[id.Partition(n.partitions)]
+		if x == nil {
+			continue
+		}
+		if last := x.prev[id]; last != nil && *last > t.ID {
+			wait.nodes[id] = true
+			continue
+		}
+		if err := s.add(x, id, t); err != nil {
+			return false, err
 		}
 	}
-	return s.flush()
+	if len(wait.nodes) > 0 {
+		n.putTables(wait)
+	}
+	return len(wait.nodes) == 0, s.flush()
 }
 
 // How often the publisher compares the subscriptions with the tables that it follows:
