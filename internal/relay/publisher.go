@@ -55,6 +55,7 @@ type part struct {
 	// prev is the last id that was published for a node. For other nodes the read
 	// model knows it.
 	prev map[policy.NodeID]*policy.EventID
+	most int // entries of prev from which on removed nodes are looked for
 }
 
 // position is the sequence that the publisher had reached at a time.
@@ -163,7 +164,7 @@ func (p *publisher) take() (changed <-chan struct{}) {
 		if p.parts[id] != nil {
 			continue
 		}
-		x := &part{id: id, published: p.at, prev: map[policy.NodeID]*policy.EventID{}}
+		x := &part{id: id, published: p.at, prev: map[policy.NodeID]*policy.EventID{}, most: fewNodes}
 		if p.opt.Marks != nil {
 			if seq, ok := p.opt.Marks(id); ok {
 				x.published, x.stale = seq, seq < p.at
@@ -261,6 +262,9 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		changed.seq = 0
 	}
 	p.advance(own, seq, changed.seq)
+	for _, x := range own {
+		x.forget(p.store.NodesIn)
+	}
 	return nil
 }
 

@@ -78,3 +78,29 @@ func TestWhatAnotherWorkerPublishesIsNotPrepared(t *testing.T) {
 	defer e.mu.Unlock()
 	require.Len(t, e.rules, policies+1, "canonical rules of what is published here")
 }
+
+// TestNodesThatComeAndGoLeaveNothing: a publisher keeps nothing for good of a node that was
+// removed.
+func TestNodesThatComeAndGoLeaveNothing(t *testing.T) {
+	const own, came = 1, 1000
+	log := newScript(t)
+	log.revise(1, "role=web", 80)
+	g := newStage(t, log, Options{Partitions: 4, Publish: PublishOptions{Wire: &wireLog{}, Share: Partitions{own}}})
+	require.Eventually(t, g.relay.publisher.wanted, 20*time.Second, time.Millisecond)
+	for i, gone := 0, 0; gone < came; i++ {
+		id := policy.NodeID(fmt.Sprintf("n%d", i))
+		if id.Partition(4) != own {
+			continue
+		}
+		log.node(string(id), "role=web")
+		log.removeNode(string(id))
+		if gone++; gone%10 == 0 {
+			g.play()
+			require.Eventually(t, func() bool { return g.relay.publisher.published()[own] == uint64(len(log.msgs)) }, 20*time.Second, time.Millisecond)
+		}
+	}
+	g.stop()
+	<-g.ended
+	kept := g.relay.publisher.parts[own].prev
+	require.Less(t, len(kept), came/2)
+}

@@ -237,3 +237,21 @@ func (p *publisher) before() uint64 {
 	}
 	return p.past[0].seq
 }
+
+// fewNodes is how many nodes of a partition are remembered, whether or not they exist.
+const fewNodes = 256
+
+// forget drops from prev the nodes that were removed. It looks for them when prev has
+// grown to twice what it was afterwards the last time.
+func (x *part) forget(nodesIn func(partition int) []policy.NodeID) {
+	if len(x.prev) < x.most {
+		return
+	}
+	kept := make(map[policy.NodeID]*policy.EventID, len(x.prev))
+	for _, id := range nodesIn(x.id) {
+		if last := x.prev[id]; last != nil {
+			kept[id] = last
+		}
+	}
+	x.prev, x.most = kept, max(fewNodes, 2*len(kept))
+}
