@@ -289,3 +289,32 @@ func TestWhoIsFoundWhereAPartitionIsBehindIsToldEverythingOnceAndInOrder(t *test
 	w.at(p.revise(p.policyID(9), "role=web", 90))
 	require.Equal(t, prev, e.next().prev)
 }
+
+// late is a share that says nothing until it is closed.
+type late struct {
+	*share
+	known chan struct{}
+}
+
+func (l late) Mine() ([]int, <-chan struct{}) {
+	<-l.known
+	return l.share.Mine()
+}
+
+// TestWhoIsFoundIsToldWhatTheFirstRoundPassedOver: that counts from where the publisher began.
+func TestWhoIsFoundIsToldWhatTheFirstRoundPassedOver(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	wire := p.connect(streams.ConnectOptions{Server: p.server})
+	l, s := newEars(wire, "n2"), late{all(), make(chan struct{})}
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: s}})
+	e := p.listen("edict.node.n1.>")
+	p.node("n1", "role=web")
+	seq := p.revise(p.policyID(1), "role=web", 80)
+	require.NoError(t, w.store.Wait(p.within(), seq))
+	close(s.known)
+	w.at(seq)
+	l.come("n1")
+	w.at(p.revise(p.policyID(2), "role=db", 81))
+	require.Equal(t, "n1 policy_updated [80]", e.next().String())
+}

@@ -179,7 +179,20 @@ func (c *counted) both() (published, skipped int) {
 	return c.published, c.skipped
 }
 
-// start runs a worker on a store of its own in dir.
+// fedStore says when its batches are first handed to somebody.
+type fedStore struct {
+	*projector.Projector
+	once sync.Once
+	fed  chan struct{}
+}
+
+func (s *fedStore) Feed(f projector.Feed) (seq uint64, at time.Time) {
+	defer s.once.Do(func() { close(s.fed) })
+	return s.Projector.Feed(f)
+}
+
+// start runs a worker on a store of its own in dir. It publishes all that is folded from now
+// on.
 func (p *plane) start(dir string, opt relay.Options) *worker {
 	p.t.Helper()
 	store, err := projector.Open(dir, projector.Options{Partitions: planeParts, Created: p.log.Created(), First: p.log.First(), Base: p.log.Base(), PastBytes: p.pastBytes})
@@ -194,11 +207,13 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 	}
 	w.Progress = &relay.Progress{}
 	opt.Progress = w.Progress
-	w.Relay = relay.New(store, artifact.NewKeyring(p.signer), p.log.Created(), opt)
+	fed := &fedStore{Projector: store, fed: make(chan struct{})}
+	w.Relay = relay.New(fed, artifact.NewKeyring(p.signer), p.log.Created(), opt)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 2)
-	go func() { done <- store.Run(ctx, p.log) }()
 	go func() { done <- w.Run(ctx) }()
+	<-fed.fed // what is folded before is not published here
+	go func() { done <- store.Run(ctx, p.log) }()
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(p.t, <-done)

@@ -36,7 +36,7 @@ type publisher struct {
 	fresh       freshNodes    // have not been told yet what was passed over
 	at          uint64        // everything up to here was handed over
 	time        time.Time     // log timestamp of it
-	past        []position    // where it was in the last seconds, oldest first
+	past        []position    // where it was in the last seconds, oldest first; never empty
 	seals       []*sealer     // of the shards
 	ahead       int           // messages that a shard may publish before a stream has stored them
 
@@ -104,7 +104,7 @@ func (p *publisher) Run(ctx context.Context, seq uint64, at time.Time) error {
 
 // publish is the main loop of Run.
 func (p *publisher) publish(ctx context.Context, seq uint64, at time.Time) error {
-	p.at, p.time = seq, at
+	p.at, p.time, p.past = seq, at, []position{{time.Now(), seq}}
 	failed := false
 	again := backoff.Steady(serverRetry)
 	for ctx.Err() == nil {
@@ -278,7 +278,7 @@ func (p *publisher) advance(own []*part, seq, tables uint64) {
 		x.published, x.stale = max(x.published, seq), false
 	}
 	now := time.Now()
-	if k := len(p.past); k == 0 || now.Sub(p.past[k-1].at) > interestDelay/5 {
+	if now.Sub(p.past[len(p.past)-1].at) > interestDelay/5 {
 		p.past = append(p.past, position{now, seq})
 	}
 	for len(p.past) > 1 && now.Sub(p.past[1].at) > interestDelay {

@@ -231,12 +231,7 @@ func (f *freshNodes) has(id policy.NodeID) bool { return f.all || f.nodes[id] }
 
 // before is the sequence from which nodes have to be served whose subscriptions are
 // new: where the publisher was when another worker may have answered them.
-func (p *publisher) before() uint64 {
-	if len(p.past) == 0 {
-		return p.at
-	}
-	return p.past[0].seq
-}
+func (p *publisher) before() uint64 { return p.past[0].seq }
 
 // fewNodes is how many nodes of a partition are remembered, whether or not they exist.
 const fewNodes = 256
