@@ -396,10 +396,11 @@ func TestEachNodesMessagesRiseAndNameTheOneBefore(t *testing.T) {
 	e := p.listen("edict.node.>")
 	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Share: all()}})
 	const nodes, rounds = 60, 5
-	for i := range nodes {
-		p.node(fmt.Sprintf("n%d", i), fmt.Sprintf("role=r%d", i%2))
-	}
 	var seq uint64
+	for i := range nodes {
+		seq = p.node(fmt.Sprintf("n%d", i), fmt.Sprintf("role=r%d", i%2))
+	}
+	w.at(seq) // the publisher knows that somebody listens: each event is told
 	for r := range uint16(rounds) {
 		p.revise(p.policyID(1), "role in (r0,r1)", 100+r)
 		seq = p.revise(p.policyID(2), "role=r0", 200+r)
