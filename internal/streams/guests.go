@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
@@ -134,6 +135,8 @@ type Export struct {
 	Subject string
 	Heard   bool // a stream; else a service
 	Many    bool // of the service: an answer may be several messages
+
+	at string // where the plane serves it; empty: at the same subject
 }
 
 // Exports are those of the plane, on embedded servers and on others.
@@ -157,6 +160,9 @@ func (s *Server) setUpAccounts(ns *server.Server) error {
 	limits.Limits.Payload = MaxProduced
 	ns.UpdateAccountClaims(accounts[AccountProducers], limits)
 	for _, j := range Exports {
+		if j.Subject == wire.PrefixLog+">" {
+			j.Subject, j.at = wire.PrefixLog+"*.*.*", prefixIntake+"*.*.*"
+		}
 		if err := j.make(accounts[AccountPlane], accounts[j.To]); err != nil {
 			return fmt.Errorf("embedded server: join the accounts: %w", err)
 		}
@@ -174,7 +180,8 @@ func (j Export) make(ours, theirs *server.Account) error {
 	if j.Many {
 		answer = server.Streamed
 	}
-	return errors.Join(ours.AddServiceExportWithResponse(j.Subject, answer, only), theirs.AddServiceImport(ours, j.Subject, j.Subject))
+	at := cmp.Or(j.at, j.Subject)
+	return errors.Join(ours.AddServiceExportWithResponse(at, answer, only), theirs.AddServiceImport(ours, j.Subject, at))
 }
 
 // Expel ends the connections of guests that stands says no longer stand, and of

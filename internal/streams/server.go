@@ -76,6 +76,7 @@ type Server struct {
 	secret   string
 	accounts atomic.Pointer[map[Account]*server.Account] // of run
 	guests   sync.Map                                    // number of a connection to run → name of its guest
+	intake   *intake                                     // nil: there are no guests
 
 	mu     sync.RWMutex
 	run    *server.Server // nil while it is down
@@ -108,6 +109,12 @@ func StartServer(opt ServerOptions) (*Server, error) {
 	if err := s.start(); err != nil {
 		lock.release()
 		return nil, err
+	}
+	if opt.Guard != nil {
+		if s.intake, err = startIntake(s); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -286,6 +293,9 @@ func (s *Server) Restart() error {
 
 // Close stops the server and returns when its store is closed.
 func (s *Server) Close() {
+	if s.intake != nil {
+		s.intake.close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop()

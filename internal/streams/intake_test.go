@@ -1,0 +1,138 @@
+package streams
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+)
+
+// admitted is a native client's connection.
+func admitted(t *testing.T, s *Server, token string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL(), nats.Token(token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// A producer that waits for nothing holds up nobody: what it sent before is not before what
+// others write. It is all appended, in its order.
+func TestWhatAProducerSentHoldsUpNobodyElse(t *testing.T) {
+	s := startServer(t, ServerOptions{Listen: "127.0.0.1:0", Guard: appender{}})
+	log := openLog(t, connect(t, ConnectOptions{Server: s}))
+	const many = 3000
+	loud, root := admitted(t, s, "producer"), admitted(t, s, "root")
+	for i := range many {
+		require.NoError(t, loud.Publish(fmt.Sprintf("edict.log.%s.node.n%d", project, i), []byte("x")))
+	}
+	require.NoError(t, loud.FlushTimeout(within20s)) // the server has it all
+	answer, err := root.Request("edict.log."+uuid.NewString()+".node.a", []byte("x"), within20s)
+	require.NoError(t, err)
+	var a ack
+	require.NoError(t, json.Unmarshal(answer.Data, &a))
+	require.Less(t, a.Seq, uint64(many/2))
+	require.Eventually(t, func() bool {
+		last, err := log.Head(within(t))
+		return err == nil && last == many+1
+	}, within20s, time.Millisecond)
+	next := 0
+	for seq := uint64(1); seq <= many+1; seq += 97 {
+		if seq == a.Seq {
+			continue
+		}
+		m, err := log.Get(within(t), seq)
+		require.NoError(t, err)
+		n := 0
+		_, err = fmt.Sscanf(m.Subject, "edict.log."+project.String()+".node.n%d", &n)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, n, next)
+		next = n + 1
+	}
+}
+
+// What a project has no room for is refused as the server refuses what it cannot take, and
+// who is to know of it does.
+func TestAProducerThatWaitsForNothingIsRefused(t *testing.T) {
+	s := startServer(t, ServerOptions{Listen: "127.0.0.1:0", Guard: appender{}, maxBatch: 4})
+	log := openLog(t, connect(t, ConnectOptions{Server: s}))
+	var over atomic.Int64
+	s.OnOverflow(func(of uuid.UUID) {
+		if of == project {
+			over.Add(1)
+		}
+	})
+	const many = 2000
+	loud := admitted(t, s, "producer")
+	answers, err := loud.SubscribeSync(loud.NewRespInbox())
+	require.NoError(t, err)
+	for range many {
+		require.NoError(t, loud.PublishRequest("edict.log."+project.String()+".node.a", answers.Subject, []byte("x")))
+	}
+	stored, refused := uint64(0), int64(0)
+	for range many {
+		m, err := answers.NextMsg(within20s)
+		require.NoError(t, err)
+		var said struct {
+			Seq   uint64
+			Error *struct {
+				ErrCode int `json:"err_code"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(m.Data, &said))
+		if said.Error == nil {
+			stored++
+			require.Equal(t, stored, said.Seq)
+			continue
+		}
+		require.Equal(t, codeTooManyRequests, said.Error.ErrCode)
+		refused++
+	}
+	require.Positive(t, refused)
+	require.Equal(t, refused, over.Load())
+	last, err := log.Head(within(t))
+	require.NoError(t, err)
+	require.Equal(t, stored, last)
+	s.Discard(project)
+	s.Discard(uuid.New())
+}
+
+// A batch of a producer is one, however many messages it has.
+func TestABatchOfAProducerIsWhole(t *testing.T) {
+	s := startServer(t, ServerOptions{Listen: "127.0.0.1:0", Guard: appender{}})
+	openLog(t, connect(t, ConnectOptions{Server: s}))
+	nc := admitted(t, s, "producer")
+	const many = 500
+	message := func(i int) *nats.Msg {
+		m := nats.NewMsg(fmt.Sprintf("edict.log.%s.node.n%d", project, i))
+		m.Header[headerBatchID], m.Header[headerBatchSeq] = []string{"b"}, []string{fmt.Sprint(i)}
+		return m
+	}
+	answer, err := nc.RequestMsg(message(1), within20s)
+	require.NoError(t, err)
+	require.Empty(t, answer.Data)
+	for i := 2; i < many; i++ {
+		require.NoError(t, nc.PublishMsg(message(i)))
+	}
+	last := message(many)
+	last.Header[headerBatchCommit] = []string{"1"}
+	answer, err = nc.RequestMsg(last, within20s)
+	require.NoError(t, err)
+	var a ack
+	require.NoError(t, json.Unmarshal(answer.Data, &a))
+	require.Equal(t, ack{Seq: many, Batch: "b", Count: many, Stream: a.Stream}, a)
+
+	for range 2 { // a server that starts again takes as much
+		require.NoError(t, s.Restart())
+		nc = admitted(t, s, "producer")
+		require.Eventually(t, func() bool {
+			m, err := nc.Request(last.Subject, nil, time.Second)
+			return err == nil && json.Unmarshal(m.Data, &a) == nil && a.Seq > many
+		}, within20s, time.Millisecond)
+	}
+}
