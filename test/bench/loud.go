@@ -57,7 +57,29 @@ func besides(ctx context.Context, e *env, cases []loudCase) (lines []line, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	l := &loudness{e: e, n: &neighbourhood{s: s, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loudWriters}}}}
+	return on(ctx, &loudness{e: e}, s, cases)
+}
+
+// loudGuarded has the loud project be a producer with a token, over NATS, that keeps to
+// nothing. Its quota is all that the plane was told.
+func loudGuarded(ctx context.Context, e *env) (lines []line, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	defer cancel()
+	s, hostile, err := guardedPlane(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return on(ctx, &loudness{e: e, hostile: hostile}, s, []loudCase{
+		{"500 events under way, with a quota", loudQuota, (*loudness).windowed},
+		{"no answer waited for, with a quota", loudQuota, (*loudness).floods},
+		{"500 events under way", 0, (*loudness).windowed},
+	})
+}
+
+// on measures cases on a plane.
+func on(ctx context.Context, l *loudness, s *served, cases []loudCase) (lines []line, err error) {
+	l.n = &neighbourhood{s: s, client: &http.Client{Transport: bearer{s.token, &http.Transport{MaxIdleConnsPerHost: loudWriters}}}}
 	if _, err := l.quiet(ctx); err != nil { // a warm-up
 		return nil, err
 	}
@@ -79,6 +101,8 @@ type loudness struct {
 	e *env
 	n *neighbourhood
 	a *author
+
+	hostile string // token of a producer of the loud project; empty: without access
 }
 
 // quiet are how long the writes of the quiet project take.
@@ -161,6 +185,24 @@ func (l *loudness) writers(ctx context.Context) (end func() error, err error) {
 // producer writes nodes of the loud project over NATS.
 func (l *loudness) producer(ctx context.Context) (end func() error, err error) {
 	c, err := startProducer(ctx, l.e, l.n.s.nats, 0)
+	if err != nil {
+		return nil, err
+	}
+	return c.stop, nil
+}
+
+// windowed has a hostile producer wait for the log, not for verdicts.
+func (l *loudness) windowed(ctx context.Context) (end func() error, err error) {
+	return l.keptTo(ctx, false)
+}
+
+// floods has one wait for nothing.
+func (l *loudness) floods(ctx context.Context) (end func() error, err error) {
+	return l.keptTo(ctx, true)
+}
+
+func (l *loudness) keptTo(ctx context.Context, floods bool) (end func() error, err error) {
+	c, err := startHostile(ctx, l.e, l.n.s.nats, l.hostile, floods)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,7 @@ var measures = []measure{
 	{"table-change", "one event of a large project with an ordered policy, until it is known whose tables changed", tableChanges},
 	{"contained", "a project's writes beside another's tables that are as much work as they may be, strict", contained},
 	{"loud", "a project's writes beside another project that writes as fast as it can, strict", loud},
+	{"loud-guarded", "a project's writes beside a producer of another project that keeps to no quota, with access, strict", loudGuarded},
 	{"flip", "the same, by a label that many policies are about alone", flip},
 	{"authorise", "what access adds to a request, in process", authorise},
 	{"sse", "events over many open streams", sse},
@@ -143,6 +144,11 @@ func main() {
 	if len(os.Args) == 5 && os.Args[1] == producerCommand {
 		debug.SetGCPercent(300)
 		say("producer: %v", keepBusy(os.Args[2], os.Args[3], os.Args[4])) // as above
+		os.Exit(1)
+	}
+	if len(os.Args) == 6 && os.Args[1] == hostileCommand {
+		debug.SetGCPercent(300)
+		say("hostile: %v", beHostile(os.Args[2], os.Args[3], os.Args[4], os.Args[5] == "true")) // as above
 		os.Exit(1)
 	}
 	if len(os.Args) == 5 && os.Args[1] == publisherCommand {
@@ -257,7 +263,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // long are measures without which all others are over within ten minutes, each taken once.
-var long = []string{"soak", "ten-million", "loud", "flip", "hostile", "resume", "fleet", "restart"}
+var long = []string{"soak", "ten-million", "loud-guarded", "loud", "flip", "hostile", "resume", "fleet", "restart"}
 
 // choose finds measures by name; no names: those that are not long, or all.
 func choose(only string, all bool) ([]measure, error) {
