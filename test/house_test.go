@@ -40,7 +40,7 @@ var rooms = map[string][]string{
 	"convergence": {"backoff", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"rollout":     {"backoff", "fault", "convergence", "projector", "streams", "policy"},
 	"admission":   {"projector", "streams", "wire", "compiler", "artifact", "policy"},
-	"access":      {"fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
+	"access":      {"backoff", "fault", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"api":         {"backoff", "fault", "keyring", "relay", "snapshot", "convergence", "rollout", "admission", "access", "projector", "streams", "wire", "compiler", "artifact", "policy"},
 	"listener":    {"access", "datadir", "streams"},
 	"controller":  {"backoff", "api", "compiler", "policy"},

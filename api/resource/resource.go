@@ -333,9 +333,9 @@ type Shares struct {
 	Limit uint64 `json:"limit" doc:"The bytes that a project may take in so many hours before its writes are refused; 0: any number."` // bytes of a project in Hours; 0: any number
 	Hours int    `json:"hours" doc:"How many hours, by the log's clock, with the one that is not over."`
 	Over  int    `json:"over" doc:"How many projects have had their share."` // how many projects have had theirs
-	// Projects are all that are over, and of the others those that took most, up to
-	// 20 together if fewer are over; the largest first.
-	Projects []Share `json:"projects" doc:"All projects that have had their share, and of the others those that took most, up to 20 together if fewer are over; the largest first."`
+	// Projects are all that are over or shut out, and of the others those that took most, up
+	// to 20 together if fewer are over; the largest first.
+	Projects []Share `json:"projects" doc:"All projects that have had their share or are shut out, and of the others those that took most, up to 20 together if fewer are over; the largest first."`
 }
 
 // Share is what one project took of the log.
@@ -343,6 +343,8 @@ type Share struct {
 	Project string `json:"project_id" doc:"The project."`
 	Bytes   uint64 `json:"bytes" doc:"The bytes of its events, with subjects and headers."`
 	Over    bool   `json:"over" doc:"Whether its writes are refused, but for deletions."` // its writes are refused, but for deletions
+	// ShutOut is nil while its producers may connect.
+	ShutOut *time.Time `json:"shut_out_until,omitempty" doc:"Until when this worker's embedded NATS server shuts its producers out, because they sent more than its quota lets be applied, or than the log takes; absent while it does not."`
 }
 
 // LogStatus is the log's birth, its size on disk, and how it grows.

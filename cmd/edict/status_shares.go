@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/edictdev/edict/api/resource"
 )
@@ -13,6 +14,7 @@ func sharesText(s resource.Shares) string {
 	if s.Limit > 0 {
 		limit = fmt.Sprintf("each may take %s of the log in %d hours", sizeText(s.Limit), s.Hours)
 	}
+	limit += shutOutText(s.Projects)
 	if s.Over == 0 {
 		if len(s.Projects) == 0 {
 			return "none took anything of the log lately; " + limit
@@ -24,6 +26,20 @@ func sharesText(s resource.Shares) string {
 		over[i] = shareText(s.Projects[i])
 	}
 	return "OVER THEIR SHARE: " + strings.Join(over, ", ") + "; " + limit
+}
+
+// shutOutText names those whose producers are shut out for a while.
+func shutOutText(all []resource.Share) string {
+	var out []string
+	for _, s := range all {
+		if s.ShutOut != nil {
+			out = append(out, s.Project+" until "+s.ShutOut.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; SHUT OUT OVER NATS: " + strings.Join(out, ", ")
 }
 
 func shareText(s resource.Share) string { return s.Project + " with " + sizeText(s.Bytes) }

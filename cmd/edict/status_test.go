@@ -33,6 +33,8 @@ func TestTheStatusNamesProjectsOverTheirShare(t *testing.T) {
 	require.Equal(t, "OVER THEIR SHARE: a with 5.0 GiB, b with 4.0 GiB; each may take 4.0 GiB of the log in 24 hours",
 		sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Over: 2, Projects: most}))
 	require.Equal(t, "most took c with 1.0 MiB; each may take 4.0 GiB of the log in 24 hours", sharesText(resource.Shares{Limit: 4 * gib, Hours: 24, Projects: most[2:]}))
+	most[2].ShutOut = &[]time.Time{time.Unix(1_800_000_000, 0)}[0]
+	require.Equal(t, "most took c with 1.0 MiB; their share of the log is not limited; SHUT OUT OVER NATS: c until 2027-01-15T08:00:00Z", sharesText(resource.Shares{Hours: 24, Projects: most[2:]}))
 	require.Equal(t, "none took anything of the log lately; their share of the log is not limited", sharesText(resource.Shares{Hours: 24}))
 	require.Equal(t, "512 B, 1.5 KiB", sizeText(512)+", "+sizeText(1536))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
@@ -128,7 +129,10 @@ func (r *Registry) Admit(s streams.Credentials) (streams.Guest, bool) {
 			return streams.Guest{}, false
 		}
 	}
-	g, ok := p.permissions(r.owns, r.opt.Spent)
+	g, ok := p.permissions(r.owns, r.spent)
+	if !ok && r.hold(p) {
+		g, ok = p.permissions(r.owns, r.spent)
+	}
 	g.Until = until
 	g.Name += "/" + hex.EncodeToString(k[:])
 	return g, ok
@@ -149,8 +153,36 @@ func (r *Registry) Stands(name string) bool {
 	if p == nil || p.ID != policy.PrincipalID(parts[0]) {
 		return false
 	}
-	g, ok := p.permissions(r.owns, r.opt.Spent)
+	g, ok := p.permissions(r.owns, r.spent)
 	return ok && g.Name == parts[0]+"/"+parts[1]
+}
+
+// spent reports whether the producers of a project are kept out now.
+func (r *Registry) spent(project uuid.UUID) bool {
+	return !r.opt.Excess.Until(project).IsZero() || r.opt.Spent(project)
+}
+
+const (
+	// shutOutHeld is how long a producer that is shut out waits for its answer, or until it is
+	// let in: most clients connect again at once. The server gives it two seconds in all.
+	shutOutHeld = time.Second
+	// mostHeld may wait so at once; others are refused without.
+	mostHeld = 256
+)
+
+// hold has a producer that is shut out wait, and reports whether it is to be judged again.
+func (r *Registry) hold(p *Principal) bool {
+	wait := time.Duration(0)
+	for project := range p.projects {
+		if left := r.opt.Excess.Until(project).Sub(r.opt.Clock()); left > 0 && (wait == 0 || left < wait) {
+			wait = left
+		}
+	}
+	if wait == 0 {
+		return false
+	}
+	defer r.held.Add(-1)
+	return r.held.Add(1) <= mostHeld && backoff.Sleep(context.Background(), min(wait, shutOutHeld)) == nil
 }
 
 // owns reports whether a node is a project's. It was, once it is: a node id stays

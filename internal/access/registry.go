@@ -38,6 +38,8 @@ type Options struct {
 	// Spent reports whether a project has had its share of the log: its producers
 	// are not let in over NATS. nil: none has.
 	Spent func(project uuid.UUID) bool
+	// Excess shuts producers out for a while; nil: nobody does.
+	Excess *Excess
 }
 
 // Registry knows the principals, in step with the fold: what a write that was
@@ -47,6 +49,7 @@ type Registry struct {
 	opt   Options
 	now   atomic.Pointer[Snapshot]
 	mu    sync.Mutex // making the next snapshot
+	held  atomic.Int32
 }
 
 // NewRegistry returns a registry over a read model.

@@ -131,6 +131,9 @@ type LimitDeps struct {
 	// ProjectBytes is how much of the log a project takes in 24 hours before its
 	// writes are refused (429 project_over_share); 0: any number.
 	ProjectBytes uint64
+	// ShutOut are the projects whose producers an embedded server shuts out for a while, and
+	// until when; nil: none.
+	ShutOut func() map[uuid.UUID]time.Time
 	// MaxMessage is the most bytes of one message of the log; 0: 1 MiB.
 	MaxMessage int
 	// Patience of a write for its verdict (0: 10 s), of a node's read for the log's

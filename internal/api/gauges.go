@@ -57,6 +57,7 @@ var (
 	pastDroppedDesc = prometheus.NewDesc("edict_past_dropped_total", "Records of what nodes lost that were dropped before --past was over, because --past-bytes was reached. If it grows, nodes pull.", nil, nil)
 	lowDesc         = desc("storage_low", "1 while writes are refused with 507, because the disk is or was nearly full; else 0.")
 	overShareDesc   = desc("projects_over_share", "Projects that took more than --project-bytes of the log in 24 hours, so that their writes are refused. If it is above 0, a producer floods the log, which keeps everything, or the share is too small.")
+	shutOutDesc     = desc("projects_shut_out", "Projects whose producers the embedded NATS server shuts out for a while, because they went on sending more events than their quota lets be applied, or than the log takes. If it is above 0, edict status names them.")
 	damagedDesc     = desc("log_damaged", "1 while the fold is stopped because the log lost or changed events, or is another log; else 0. It stays 1 until somebody acts.")
 	witnessedDesc   = desc("log_witnessed_sequence", "Last sequence of the log whose chain hash the witness holds, as far as this process has read it. If it is far below the head for minutes, nobody writes the witness.")
 	refusedDesc     = desc("datapath_refused_nodes", "Nodes that keep an older table because the present one would be too large, among those whose table this process made: the nodes that it serves, and those that somebody asked it about.")
@@ -71,7 +72,7 @@ var (
 
 // Describe names the gauges.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range append(append(growthDescs(), storeDescs()...), headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc) {
+	for _, d := range append(append(growthDescs(), storeDescs()...), headDesc, appliedDesc, nodesDesc, identitiesDesc, policiesDesc, pastFromDesc, pastRecordsDesc, pastBytesDesc, pastDroppedDesc, lagDesc, unpublishedDesc, lowDesc, overShareDesc, shutOutDesc, damagedDesc, witnessedDesc, refusedDesc, tablesDesc, stepsDesc, waitingDesc, notAppliedDesc, rolloutsDesc) {
 		to <- d
 	}
 }
@@ -110,6 +111,9 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	tell(lowDesc, low)
 	tell(overShareDesc, float64(g.overShare()))
+	if g.ShutOut != nil {
+		tell(shutOutDesc, float64(len(g.ShutOut())))
+	}
 	if g.Damaged != nil {
 		damaged := 0.0
 		if g.Damaged() != nil {

@@ -108,7 +108,7 @@ type useCases struct {
 func newUseCases(d Deps) useCases {
 	u := useCases{failures: failureLimit{d.Failures}, tracing: &tracing{d.Tracer}}
 	u.gate = &writeGate{damaged: d.Damaged, full: d.Writable}
-	u.quota = &quota{model: d.Model, clock: d.Clock, limit: d.ProjectBytes}
+	u.quota = &quota{model: d.Model, clock: d.Clock, limit: d.ProjectBytes, shutOut: d.ShutOut}
 	u.reads = &reads{log: d.Log, model: d.Model, gate: u.gate, metrics: d.Metrics, patience: d.ReadPatience, held: d.Held}
 	u.writes = &writes{
 		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota, lanes: newLanes(d.Clock),

@@ -25,6 +25,8 @@ type quota struct {
 	model views
 	clock func() time.Time
 	limit uint64 // bytes in projector.UsageHours; 0: any number
+	// shutOut are those whose producers are shut out for a while, and until when; nil: none.
+	shutOut func() map[uuid.UUID]time.Time
 
 	held atomic.Int32 // requests that wait in hold
 }
@@ -130,11 +132,18 @@ const mostShares = 20
 func (q *quota) shares() resource.Shares {
 	out := resource.Shares{Limit: q.limit, Hours: projector.UsageHours, Projects: []resource.Share{}}
 	now := q.clock()
+	var shutOut map[uuid.UUID]time.Time
+	if q.shutOut != nil {
+		shutOut = q.shutOut()
+	}
 	q.model.Read(func(v *projector.View) {
 		for project, u := range v.Usages() {
 			if taken := u.Bytes(now); taken > 0 {
-				over := q.limit > 0 && taken >= q.limit
-				out.Projects = append(out.Projects, resource.Share{Project: project.String(), Bytes: taken, Over: over})
+				s := resource.Share{Project: project.String(), Bytes: taken, Over: q.limit > 0 && taken >= q.limit}
+				if until, is := shutOut[project]; is {
+					s.ShutOut = &until
+				}
+				out.Projects = append(out.Projects, s)
 			}
 		}
 	})
@@ -144,6 +153,8 @@ func (q *quota) shares() resource.Shares {
 	for out.Over < len(out.Projects) && out.Projects[out.Over].Over {
 		out.Over++
 	}
-	out.Projects = out.Projects[:min(len(out.Projects), max(out.Over, mostShares))]
+	first := min(len(out.Projects), max(out.Over, mostShares))
+	rest := slices.DeleteFunc(out.Projects[first:], func(s resource.Share) bool { return s.ShutOut == nil })
+	out.Projects = out.Projects[:first+len(rest)]
 	return out
 }

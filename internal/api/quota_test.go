@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
@@ -83,4 +84,23 @@ func TestProjectsOverTheirShareAreCounted(t *testing.T) {
 	require.Contains(t, string(p.do("GET", "/metrics", "").body), "edict_projects_over_share 0\n")
 	p.log.JunkAt(time.Now(), "edict.log."+project+".node.junk", strings.Repeat("x", 1000))
 	require.Contains(t, string(p.do("GET", "/metrics", "").body), "edict_projects_over_share 1\n")
+}
+
+// A status names those whose producers are shut out for a while, however little they took.
+func TestAStatusNamesWhoIsShutOut(t *testing.T) {
+	until := epoch.Add(time.Minute).UTC()
+	p := newPlane(t, func(d *api.Deps) {
+		d.ShutOut = func() map[uuid.UUID]time.Time { return map[uuid.UUID]time.Time{uuid.MustParse(project): until} }
+	})
+	p.log.Junk("edict.log."+project+".node.junk", "x")
+	for range 25 {
+		p.log.Junk("edict.log."+uuid.NewString()+".node.junk", strings.Repeat("x", 100))
+	}
+	shares := into[resource.Status](t, p.do("GET", "/v1/status", "")).Shares
+	require.Len(t, shares.Projects, 21)
+	last := shares.Projects[20]
+	require.Equal(t, project, last.Project)
+	require.Equal(t, &until, last.ShutOut)
+	require.Nil(t, shares.Projects[0].ShutOut)
+	require.Zero(t, shares.Over)
 }

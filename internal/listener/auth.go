@@ -71,6 +71,7 @@ type Auth struct {
 	tls      *tls.Config
 	close    func()
 	registry atomic.Pointer[access.Registry] // nil: not open yet, or access is not configured
+	excess   *access.Excess                  // of registry
 	signIn   *access.SignIn                  // nil: there is no issuer, or it only has keys
 }
 
@@ -119,13 +120,14 @@ func (a *Auth) Guard() streams.Guard {
 }
 
 // Open goes by the read model from now on: who may do what is known. exceeded
-// reports whether a project has had its share of the log. The registry is nil
-// where access is not configured.
-func (a *Auth) Open(ctx context.Context, model access.Model, failures *access.Failures, exceeded func(project uuid.UUID) bool) (r *access.Registry, err error) {
+// reports whether a project has had its share of the log; excess, which of them are shut
+// out for a while. The registry is nil where access is not configured.
+func (a *Auth) Open(ctx context.Context, model access.Model, failures *access.Failures, exceeded func(project uuid.UUID) bool, excess *access.Excess) (r *access.Registry, err error) {
 	if a.opt.File == "" {
 		return nil, nil
 	}
-	opt := access.Options{File: a.file, Failures: failures, Spent: exceeded}
+	a.excess = excess
+	opt := access.Options{File: a.file, Failures: failures, Spent: exceeded, Excess: excess}
 	if a.opt.Issuer != "" {
 		issuer, err := access.NewIssuer(ctx, a.opt.Issuer, a.opt.Audience, nil)
 		if err != nil {
@@ -184,6 +186,7 @@ func (a *Auth) Expel(ctx context.Context, server *streams.Server) error {
 	if r == nil || server == nil {
 		return nil
 	}
+	server.OnOverflow(a.excess.Overflow)
 	tick := time.NewTicker(expelEvery)
 	defer tick.Stop()
 	for {
@@ -191,8 +194,14 @@ func (a *Auth) Expel(ctx context.Context, server *streams.Server) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-a.excess.Shut(): // each of their events holds up others
 			server.Expel(r.Stands)
+			for project := range a.excess.Projects() {
+				server.Discard(project)
+			}
+			continue
 		}
+		server.Expel(r.Stands)
 	}
 }
 

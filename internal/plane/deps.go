@@ -36,7 +36,7 @@ func (p *Plane) deps() api.Deps {
 		CheckpointDeps: api.CheckpointDeps{SaveSnapshot: p.checkpoints.Save, ListSnapshots: p.checkpoints.List, Compact: p.compactor.Compact},
 		LimitDeps: api.LimitDeps{
 			Writable: p.disk.Writable, Damaged: p.alarm.Raised, Held: p.held,
-			ProjectBytes: p.opt.ProjectBytes, MaxMessage: p.conn.MaxPayload(),
+			ProjectBytes: p.opt.ProjectBytes, ShutOut: p.excess.Projects, MaxMessage: p.conn.MaxPayload(),
 		},
 		ObserveDeps: api.ObserveDeps{MetricsPage: p.page, Metrics: p.metrics, Trace: p.log},
 	}

@@ -65,6 +65,7 @@ type Plane struct {
 	decided     *admission.DecisionLog // nil: decisions are not kept
 	admitter    *admission.Registry
 	quota       access.Quota
+	excess      *access.Excess
 	failures    *access.Failures
 	registry    *access.Registry // nil: access is not configured
 	sessions    *access.Sessions // of browsers
@@ -177,6 +178,10 @@ func (p *Plane) openLog(ctx context.Context) error {
 func (p *Plane) openModel(ctx context.Context) (err error) {
 	p.metrics, p.page = api.NewMetricsPage(p.opt.Version, p.conn.Durability())
 	fold := p.metrics.Projector()
+	p.excess = access.NewExcess(p.log, nil)
+	if p.server != nil && p.auth.Guard() != nil {
+		fold.Unapplied = p.excess.Unapplied
+	}
 	if p.opt.Tracing != nil {
 		fold.Traced = p.opt.Tracing.Folded
 	}
@@ -316,7 +321,7 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 	p.admitter = admission.NewRegistry(p.store, judge)
 	p.quota = access.Quota{Model: p.store, Bytes: p.opt.ProjectBytes, Log: p.log}
 	p.failures = listener.NewFailures(p.metrics.CredentialsRefused)
-	if p.registry, err = p.auth.Open(ctx, p.store, p.failures, p.quota.Exceeded); err != nil {
+	if p.registry, err = p.auth.Open(ctx, p.store, p.failures, p.quota.Exceeded, p.excess); err != nil {
 		return err
 	}
 	if p.sessions, err = access.NewSessions(p.marker.Derive("sessions of browsers"), nil); err != nil {

@@ -61,6 +61,24 @@ func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
 	return v, false
 }
 
+// unapplied tells of an event that was not applied because its project may have no more, or
+// takes none. Where the quota has a rate of events, any other that was not applied is told of,
+// too: the rate leaves it out, and it costs as much.
+func (f *fold) unapplied(e *entry, v Verdict, tell func(project uuid.UUID, perSecond uint64, stored time.Time)) {
+	if len(f.quotas) == 0 && len(f.archived) == 0 {
+		return
+	}
+	project, rate := e.payer(), uint64(0)
+	q := f.quotas[project]
+	if q != nil {
+		rate = q.limits.EventsPerSecond
+	}
+	r := v.Rejection
+	if rate > 0 || r != nil && (r.Code == CodeQuotaExceeded || r.Code == CodeProjectArchived) {
+		tell(project, rate, e.msg.Time)
+	}
+}
+
 // wouldApply reports whether an event would be applied, if its project took any. Of a
 // release only what was read is kept.
 func (f *fold) wouldApply(e *entry) bool {

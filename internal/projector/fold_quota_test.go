@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
@@ -225,4 +226,37 @@ func foldedInPieces(t *testing.T, msgs []streams.Message, piece func(left int) i
 	digest, err := p.Digest(t.Context())
 	require.NoError(t, err)
 	return digest
+}
+
+// Who watches over quotas is told of what a quota refused, and where it has a rate of all
+// that was not applied.
+func TestWhatAQuotaDidNotLetBeAppliedIsTold(t *testing.T) {
+	type told struct {
+		project   uuid.UUID
+		perSecond uint64
+	}
+	var all []told
+	p := openFresh(t)
+	p.opt.Metrics.Unapplied = func(project uuid.UUID, perSecond uint64, _ time.Time) { all = append(all, told{project, perSecond}) }
+	j := &journal{}
+	for _, s := range []struct {
+		e    policy.Event
+		want []told
+	}{
+		{update(t, 1, 1, "a"), nil},
+		{update(t, 1, 1, "a"), nil}, // a duplicate
+		{limit(2, 1, policy.Quota{Nodes: 1}), nil},
+		{update(t, 1, 1, "a"), nil},
+		{update(t, 3, 1, "b"), []told{{tenant(1), 0}}},
+		{update(t, 4, 2, "c"), nil},
+		{limit(5, 1, policy.Quota{Nodes: 1, EventsPerSecond: 7}), nil},
+		{update(t, 6, 1, "b"), []told{{tenant(1), 7}}},
+		{update(t, 1, 1, "a"), []told{{tenant(1), 7}}},
+		{leave(7, 1, "a"), nil},
+		{leave(8, 1, "a"), []told{{tenant(1), 7}}},
+	} {
+		all = nil
+		verdict(t, p, j.add(s.e))
+		require.Equal(t, s.want, all, "%v", s.e)
+	}
 }

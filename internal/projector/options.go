@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/streams"
 )
@@ -51,6 +52,11 @@ type Metrics struct {
 	Folded func(events int, seconds float64)
 	// Rejected is called for each rejected event with its code.
 	Rejected func(code string)
+	// Unapplied is called for each event that a quota refuses, or an archived project, and where
+	// a quota has a rate for any that was not applied: how many events the rate lets pass in a
+	// second (0: any number), and when the log stored this one. It is called in the middle of
+	// a batch: it must not read the model.
+	Unapplied func(project uuid.UUID, perSecond uint64, stored time.Time)
 	// Traced is called once a batch is in the store, for each run of its events
 	// that carry one trace.
 	Traced func(Traced)

@@ -225,6 +225,9 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 		v := f.event(e)
 		f.usage.spend(f.writer, e)
 		v.Seq = f.seq
+		if p.opt.Metrics.Unapplied != nil && m != bulkFold && !v.accepted() {
+			f.unapplied(e, v, p.opt.Metrics.Unapplied)
+		}
 		if v.Rejection != nil {
 			c.rejected++
 			p.rejected = f.seq

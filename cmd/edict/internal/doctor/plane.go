@@ -232,6 +232,11 @@ func (p Patient) shares(s resource.Shares) Finding {
 	if s.Over > 0 {
 		return Finding{"projects", Warning, fmt.Sprintf("%d have had their share of the log; their writes are refused", s.Over), p.asks("edict project list")}
 	}
+	for _, share := range s.Projects {
+		if share.ShutOut != nil {
+			return Finding{"projects", Warning, "the producers of " + share.Project + " are shut out over NATS for a while; they sent too much", p.asks("edict project list")}
+		}
+	}
 	return Finding{Check: "projects", State: OK, Detail: "none is over its share of the log"}
 }
 
