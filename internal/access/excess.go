@@ -107,7 +107,7 @@ func (x *Excess) shutOut(project uuid.UUID, e *excess, now time.Time) {
 	default: // it is known that there is somebody
 	}
 	x.log.Warn("a project goes on sending more events than its quota lets be applied, or than the log takes: the embedded server shuts its producers out for a while, each time for longer",
-		"project", project, "until", e.until.UTC().Format(time.RFC3339), "times", e.times)
+		"project", project, "until", e.until.UTC().Format(time.RFC3339), "seconds", e.until.Sub(now).Seconds())
 }
 
 // Shut gets a value once the producers of another project are shut out.
