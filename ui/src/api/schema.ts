@@ -1398,6 +1398,8 @@ export interface components {
             /** Format: uint64 */
             bytes: number;
             over: boolean;
+            /** Format: date-time */
+            shut_out_until?: string;
         };
         Shares: {
             /** Format: uint64 */
