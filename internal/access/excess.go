@@ -13,6 +13,9 @@ import (
 // it as much as one that is applied. Nothing of this is in the log or in the read model:
 // verdicts are what they would be without it, and a worker that starts knows of nobody.
 type Excess struct {
+	// First is how long a project is shut out at first; it is set before anything is heard.
+	First time.Duration
+
 	log   *slog.Logger
 	clock func() time.Time
 
@@ -51,7 +54,7 @@ func NewExcess(log *slog.Logger, clock func() time.Time) *Excess {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Excess{log: log, clock: clock, of: map[uuid.UUID]*excess{}, shut: make(chan struct{}, 1)}
+	return &Excess{First: firstShutOut, log: log, clock: clock, of: map[uuid.UUID]*excess{}, shut: make(chan struct{}, 1)}
 }
 
 // Unapplied hears of an event that a project's quota did not let be applied, how many that
@@ -99,7 +102,7 @@ func (x *Excess) shutOut(project uuid.UUID, e *excess, now time.Time) {
 		e.times = 0
 	}
 	const doubled = 10 // more often would be longer than longestShutOut
-	e.until = now.Add(min(firstShutOut<<min(e.times, doubled), longestShutOut))
+	e.until = now.Add(min(x.First<<min(e.times, doubled), longestShutOut))
 	e.times++
 	e.events = 0
 	select {

@@ -65,6 +65,7 @@ type Options struct {
 	farBehind       uint64        // events behind which the read model is rebuilt in bulk; 0: projector.FarBehind
 	witnessEvery    time.Duration // 0: integrity.DefaultEvery
 	leastTransition time.Duration // of a rotation; 0: keyring.LeastTransition
+	firstShutOut    time.Duration // of producers; 0: access's
 	disk            *disk.Guard   // nil: one of the disk below Data
 }
 

@@ -8,6 +8,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -179,6 +180,7 @@ func (p *Plane) openModel(ctx context.Context) (err error) {
 	p.metrics, p.page = api.NewMetricsPage(p.opt.Version, p.conn.Durability())
 	fold := p.metrics.Projector()
 	p.excess = access.NewExcess(p.log, nil)
+	p.excess.First = cmp.Or(p.opt.firstShutOut, p.excess.First)
 	if p.server != nil && p.auth.Guard() != nil {
 		fold.Unapplied = p.excess.Unapplied
 	}

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,21 +49,20 @@ func TestAProducerBeyondItsShareIsShutOut(t *testing.T) {
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 }
 
-// Who goes on sending what its quota refuses is shut out over NATS for a while, and is let
-// in again, with a client that was told nothing of it. Others are not held up, and verdicts
-// are what they were.
-func TestAProducerThatKeepsToNoQuotaIsShutOut(t *testing.T) {
-	g := startGuarded(t, false)
-	root, operator := who{g, "root"}, who{g, "operator"}
-	require.NoError(t, root.http("PUT", "/v1/projects/"+theirs+"/quota", `{"events_per_second":5}`))
-	down, up := make(chan struct{}, 8), make(chan struct{}, 8)
-	nc, err := operator.nats(func(o *nats.Options) error {
-		o.AllowReconnect = true
-		return nil
-	}, nats.DisconnectErrHandler(func(*nats.Conn, error) { down <- struct{}{} }), nats.ReconnectHandler(func(*nats.Conn) { up <- struct{}{} }))
+// exceeds has a producer go on sending what its project's quota refuses, until the server
+// ends its connection.
+func (w who) exceeds(t *testing.T, opts ...nats.Option) {
+	t.Helper()
+	require.NoError(t, who{w.guarded, "root"}.http("PUT", "/v1/projects/"+theirs+"/quota", `{"events_per_second":5}`))
+	down, once := make(chan struct{}), new(sync.Once) // it is told again when the test closes it
+	nc, err := w.nats(append(opts, nats.DisconnectErrHandler(func(*nats.Conn, error) { once.Do(func() { close(down) }) }))...)
 	require.NoError(t, err)
-	said := "shuts its producers out"
-	for i := 0; len(down) == 0; i++ {
+	for i := 0; ; i++ {
+		select {
+		case <-down:
+			return
+		default:
+		}
 		require.Less(t, i, 5000, "it goes on")
 		id, body := facts(theirs, "n", `{}`)
 		_ = nc.PublishMsg(&nats.Msg{Subject: "edict.log." + theirs + ".node.n", Header: nats.Header{"Nats-Msg-Id": {id}}, Data: body})
@@ -70,27 +70,39 @@ func TestAProducerThatKeepsToNoQuotaIsShutOut(t *testing.T) {
 			_ = nc.FlushTimeout(10 * time.Second) // its end shows in down
 		}
 	}
-	require.Equal(t, 1, strings.Count(g.log.String(), said), "it is said once")
+}
+
+// Who goes on sending what its quota refuses is shut out over NATS for a while. Others are
+// not held up.
+func TestAProducerThatKeepsToNoQuotaIsShutOut(t *testing.T) {
+	g := startGuarded(t, false, func(o *Options) { o.firstShutOut = time.Hour })
+	root, operator, author := who{g, "root"}, who{g, "operator"}, who{g, "author"}
+	operator.exceeds(t)
+	_, err := operator.nats()
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	require.Equal(t, 1, strings.Count(g.log.String(), "shuts its producers out"), "it is said once")
 	text, err := root.body("GET", "/v1/status", "")
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"shut_out_until"`)
 	text, err = root.body("GET", "/metrics", "")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "edict_projects_shut_out 1\n")
-	require.NoError(t, who{g, "author"}.http("PUT", "/v1/projects/"+ours+"/nodes/a", `{"labels":{}}`))
-	seq, _ := who{g, "author"}.appendTo("edict.log."+ours+".node.a", "", []byte("x"))
-	require.Equal(t, "undecodable", who{g, "author"}.learns(ours, seq, "").Code)
+	require.NoError(t, author.http("PUT", "/v1/projects/"+ours+"/nodes/a", `{"labels":{}}`))
+	seq, _ := author.appendTo("edict.log."+ours+".node.a", "", []byte("x"))
+	require.Equal(t, "undecodable", author.learns(ours, seq, "").Code)
+}
 
+// It is let in again, with a client that has nats.go's defaults.
+func TestAProducerThatWasShutOutComesBack(t *testing.T) {
+	g := startGuarded(t, false)
+	up, once := make(chan struct{}), new(sync.Once)
+	who{g, "operator"}.exceeds(t, func(o *nats.Options) error {
+		o.AllowReconnect = true
+		return nil
+	}, nats.ReconnectHandler(func(*nats.Conn) { once.Do(func() { close(up) }) }))
 	select {
 	case <-up:
 	case <-time.After(30 * time.Second):
 		require.Fail(t, "it is not let in again")
 	}
-	id, body := facts(theirs, "m", `{}`)
-	seq, _ = operator.appendTo("edict.log."+theirs+".node.m", id, body)
-	require.NotEmpty(t, operator.learns(theirs, seq, "").Verdict)
-	text, err = root.body("GET", "/metrics", "")
-	require.NoError(t, err)
-	require.Contains(t, string(text), "edict_projects_shut_out 0\n")
-	require.Equal(t, 1, strings.Count(g.log.String(), said))
 }
