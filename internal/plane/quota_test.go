@@ -57,18 +57,20 @@ func (w who) exceeds(t *testing.T, opts ...nats.Option) {
 	down, once := make(chan struct{}), new(sync.Once) // it is told again when the test closes it
 	nc, err := w.nats(append(opts, nats.DisconnectErrHandler(func(*nats.Conn, error) { once.Do(func() { close(down) }) }))...)
 	require.NoError(t, err)
-	for i := 0; ; i++ {
-		select {
-		case <-down:
-			return
-		default:
-		}
-		require.Less(t, i, 5000, "it goes on")
+	for i := 0; err == nil; i++ {
+		require.Less(t, i, 10_000, "it goes on")
 		id, body := facts(theirs, "n", `{}`)
-		_ = nc.PublishMsg(&nats.Msg{Subject: "edict.log." + theirs + ".node.n", Header: nats.Header{"Nats-Msg-Id": {id}}, Data: body})
-		if i%10 == 0 {
-			_ = nc.FlushTimeout(10 * time.Second) // its end shows in down
+		m := &nats.Msg{Subject: "edict.log." + theirs + ".node.n", Header: nats.Header{"Nats-Msg-Id": {id}}, Data: body}
+		if i%10 > 0 {
+			err = nc.PublishMsg(m)
+		} else if _, err = nc.RequestMsg(m, 20*time.Second); nc.IsReconnecting() {
+			err = nats.ErrConnectionClosed
 		}
+	}
+	select {
+	case <-down:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "its connection does not end", err)
 	}
 }
 
