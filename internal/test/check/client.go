@@ -162,7 +162,8 @@ func (j *judgement) rises(where string, s watch.Session, n int, before policy.Ev
 
 // pullOwed looks for the message to pull where one is owed.
 func (j *judgement) pullOwed(where string, s watch.Session) {
-	if s.Live || len(s.Frames) == 0 && s.UpTo == 0 || !j.truth.MustPull(s.After, s.From, j.Breaks...) {
+	cut := s.UpTo == 0 && (len(s.Frames) == 0 || s.Over == "answer") // an answer says at its end what it was
+	if s.Live || cut || !j.truth.MustPull(s.After, s.From, j.Breaks...) {
 		return
 	}
 	if !s.Pull && (len(s.Frames) == 0 || !resync(s.Frames[0])) {

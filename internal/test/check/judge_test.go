@@ -244,6 +244,17 @@ func TestAnIDOfAnEarlierLogPulls(t *testing.T) {
 	require.Empty(t, judge(t, r))
 }
 
+// TestAnAnswerThatWasCutOffSaysNothingOfAPull: it does at its end.
+func TestAnAnswerThatWasCutOffSaysNothingOfAPull(t *testing.T) {
+	r := small()
+	first := r.Records[1].Sessions[0]
+	cut := watch.Session{Over: "answer", After: 0, Frames: slices.Clone(first.Frames[:1])}
+	r.Records[1].Sessions = append([]watch.Session{cut}, r.Records[1].Sessions...)
+	require.Empty(t, judge(t, r))
+	r.Records[1].Sessions[0].UpTo = policy.EndOf(base, 4)
+	require.Contains(t, fmt.Sprint(judge(t, r)), "the message to pull did not come first")
+}
+
 func TestALogThatCannotBeReadIsAnError(t *testing.T) {
 	r := small()
 	r.Log[0].Body = []byte("{")
