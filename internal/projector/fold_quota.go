@@ -62,7 +62,7 @@ func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
 }
 
 // unapplied tells of an event that was not applied because its project may have no more, or
-// takes none. Where the quota has a rate of events, any other that was not applied is told of,
+// takes none. Where the quota has a rate of events, any other that was not applied is reported,
 // too: the rate leaves it out, and it costs as much.
 func (f *fold) unapplied(e *entry, v Verdict, tell func(project uuid.UUID, perSecond uint64, stored time.Time)) {
 	if len(f.quotas) == 0 && len(f.archived) == 0 {

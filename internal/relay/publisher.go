@@ -33,7 +33,7 @@ type publisher struct {
 
 	kick        chan struct{} // changed tables are waiting
 	noListeners atomic.Bool   // nobody was subscribed in the last round
-	fresh       freshNodes    // have not been told yet what was passed over
+	fresh       freshNodes    // what was passed over is not sent to them yet
 	at          uint64        // everything up to here was handed over
 	time        time.Time     // log timestamp of it
 	past        []position    // where it was in the last seconds, oldest first; never empty
@@ -233,7 +233,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 		}
 	}
 	var err error
-	told := false // the changed tables are
+	sent := false // the changed tables are
 	if none {
 		n.skipAll(own, parcel)
 	} else {
@@ -246,7 +246,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	}
 	if err == nil {
 		p.at, p.time = seq, at
-		told, err = n.publishTables(ctx, own, changed, seq)
+		sent, err = n.publishTables(ctx, own, changed, seq)
 	}
 	if err == nil && n.messages.Load() > 0 {
 		err = p.opt.Wire.Flush(ctx, lost)
@@ -258,7 +258,7 @@ func (p *publisher) round(ctx context.Context, lost uint64) error {
 	}
 	p.fresh = freshNodes{}
 	n.report()
-	if !told {
+	if !sent {
 		changed.seq = 0
 	}
 	p.advance(own, seq, changed.seq)

@@ -126,9 +126,9 @@ func (p *publisher) takeTables() changedTables {
 
 // publishTables notifies nodes of changed tables, once everything up to seq is
 // published. Changes by later events wait, and so do nodes for which a later event is
-// published already, because it was read from the read model: their messages rise. told
+// published already, because it was read from the read model: their messages rise. sent
 // is false if any waits; the round of the later event is due.
-func (n *publishing) publishTables(ctx context.Context, own []*part, w changedTables, seq uint64) (told bool, err error) {
+func (n *publishing) publishTables(ctx context.Context, own []*part, w changedTables, seq uint64) (sent bool, err error) {
 	if w.seq > seq {
 		n.putTables(w)
 		return false, nil
