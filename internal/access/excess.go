@@ -22,6 +22,9 @@ type Excess struct {
 	mu   sync.Mutex
 	of   map[uuid.UUID]*excess
 	shut chan struct{}
+
+	stop    sync.Once
+	stopped chan struct{}
 }
 
 // excess is what a project sent too much.
@@ -54,8 +57,11 @@ func NewExcess(log *slog.Logger, clock func() time.Time) *Excess {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Excess{First: firstShutOut, log: log, clock: clock, of: map[uuid.UUID]*excess{}, shut: make(chan struct{}, 1)}
+	return &Excess{First: firstShutOut, log: log, clock: clock, of: map[uuid.UUID]*excess{}, shut: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
+
+// Stop has nobody wait any more: whoever is shut out is refused at once.
+func (x *Excess) Stop() { x.stop.Do(func() { close(x.stopped) }) }
 
 // Unapplied hears of an event that a project's quota did not let be applied, how many that
 // lets pass in a second, and when the log stored it. The fold calls it: it is quick, and asks

@@ -72,3 +72,17 @@ func TestWhoSendsALittleTooMuchIsLetBe(t *testing.T) {
 	require.Len(t, x.of, 1, "it is forgotten")
 	require.Zero(t, (*Excess)(nil).Until(project))
 }
+
+// TestWhoStopsLeavesNobodyWaiting: who is shut out waits for its answer, but not for a worker
+// that ends.
+func TestWhoStopsLeavesNobodyWaiting(t *testing.T) {
+	now, loud := time.Unix(1_800_000_000, 0), uuid.New()
+	x := NewExcess(slog.New(slog.DiscardHandler), func() time.Time { return now })
+	r := &Registry{opt: Options{Excess: x, Clock: x.clock}}
+	p := &Principal{projects: map[uuid.UUID]bits{loud: operator}}
+	require.False(t, r.hold(p), "it is not shut out")
+	sends(x, loud, excessBurst+1, 20)
+	x.Stop()
+	x.Stop()
+	require.False(t, r.hold(p))
+}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
@@ -182,7 +181,17 @@ func (r *Registry) hold(p *Principal) bool {
 		return false
 	}
 	defer r.held.Add(-1)
-	return r.held.Add(1) <= mostHeld && backoff.Sleep(context.Background(), min(wait, shutOutHeld)) == nil
+	if r.held.Add(1) > mostHeld {
+		return false
+	}
+	held := time.NewTimer(min(wait, shutOutHeld))
+	defer held.Stop()
+	select {
+	case <-held.C:
+		return true
+	case <-r.opt.Excess.stopped:
+		return false
+	}
 }
 
 // owns reports whether a node is a project's. It was, once it is: a node id stays

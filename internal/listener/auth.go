@@ -186,6 +186,7 @@ func (a *Auth) Expel(ctx context.Context, server *streams.Server) error {
 	if r == nil || server == nil {
 		return nil
 	}
+	defer a.excess.Stop()
 	server.OnOverflow(a.excess.Overflow)
 	tick := time.NewTicker(expelEvery)
 	defer tick.Stop()
