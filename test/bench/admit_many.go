@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -29,12 +28,7 @@ func approved(got resource.Admitted) bool { return got.Status == string(admissio
 const echoCommand = "plain-echo"
 
 func startEcho(ctx context.Context, e *env) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(e.dir, "echo.ready")
-	return start(ctx, e.dir, "echo", file, self, echoCommand, file)
+	return startSelf(ctx, e, "echo", echoCommand)
 }
 
 // echo reads a request as one for admission and answers with it: what an evaluation

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -117,12 +116,7 @@ func agentEvents(n int) (events []policy.Event, tokens []string) {
 
 // agentsOnFloor has the same agents live on the floor.
 func agentsOnFloor(ctx context.Context, e *env, n int) (percent float64, seen string, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return 0, "", err
-	}
-	file := filepath.Join(e.dir, "ready.floor")
-	c, err := start(ctx, e.dir, "floor", file, self, readyCommand, file, e.identity.cert, e.identity.key)
+	c, err := startSelf(ctx, e, "floor", readyCommand, e.identity.cert, e.identity.key)
 	if err != nil {
 		return 0, "", err
 	}

@@ -38,6 +38,20 @@ type ready struct {
 	NATS string `json:"nats"`
 }
 
+// startSelf runs this binary as one of its servers, named by its first argument. The next is
+// the file that it writes once it answers, without what an earlier run left in it.
+func startSelf(ctx context.Context, e *env, name, command string, args ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(e.dir, name+".ready")
+	if err := os.RemoveAll(file); err != nil {
+		return nil, err
+	}
+	return start(ctx, e.dir, name, file, append([]string{self, command, file}, args...)...)
+}
+
 // start runs a server that writes readyFile once it answers.
 func start(ctx context.Context, dir, name string, readyFile string, argv ...string) (*child, error) {
 	c := &child{log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}

@@ -26,15 +26,7 @@ const hostileWindow = 500
 
 // startHostile starts one. Where it floods, it waits for no acknowledgement.
 func startHostile(ctx context.Context, e *env, url, token string, floods bool) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(e.dir, "hostile.ready")
-	if err := os.RemoveAll(file); err != nil {
-		return nil, err
-	}
-	return start(ctx, e.dir, "hostile", file, self, hostileCommand, file, url, token, fmt.Sprint(floods))
+	return startSelf(ctx, e, "hostile", hostileCommand, url, token, fmt.Sprint(floods))
 }
 
 // beHostile publishes until it is killed.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 
 	"github.com/edictdev/edict/api/resource"
@@ -71,12 +69,7 @@ func servePlainChain(readyFile string) error {
 
 // plainChainChild starts such a server, and has it answer once.
 func plainChainChild(ctx context.Context, e *env) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(e.dir, "chain.ready")
-	c, err := start(ctx, e.dir, "chain", file, self, chainCommand, file)
+	c, err := startSelf(ctx, e, "chain", chainCommand)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -21,15 +20,7 @@ const producerCommand = "busy-producer"
 // startProducer starts one. It publishes until it is stopped: so many events a second, or
 // as fast as they are taken where rate is 0.
 func startProducer(ctx context.Context, e *env, url string, rate float64) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(e.dir, "producer.ready")
-	if err := os.RemoveAll(file); err != nil {
-		return nil, err
-	}
-	return start(ctx, e.dir, "producer", file, self, producerCommand, file, url, fmt.Sprint(rate))
+	return startSelf(ctx, e, "producer", producerCommand, url, fmt.Sprint(rate))
 }
 
 // busyProject is of nodes that no policy is about.
