@@ -28,8 +28,6 @@ type TableWatch interface {
 	// Ordered reports whether an ordered policy applies to the node, or did at a
 	// sequence or later.
 	Ordered(node policy.NodeID, after uint64) (bool, error)
-	// Seq is the sequence of the last Look.
-	Seq() uint64
 }
 
 // tableRetry is the pause after a Look that failed.
