@@ -60,7 +60,8 @@ type Conn struct {
 	maxBatch int // messages of an atomic batch
 	ahead    int // messages held ahead of who reads a stream
 	replicas int
-	server   *Server // embedded; nil: external servers
+	server   *Server  // embedded; nil: external servers
+	writing  *writing // what is written by this process, or through its server
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -75,7 +76,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, ahead: followBuffer, replicas: max(1, opt.Replicas)}
+	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, ahead: followBuffer, replicas: max(1, opt.Replicas), writing: &writing{}}
 	options := append(c.handlers(),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),
@@ -94,7 +95,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 		if opt.Server.opt.Guard != nil {
 			options = append(options, nats.Token(opt.Server.secret))
 		}
-		c.server, c.maxBatch = opt.Server, embeddedMaxBatch
+		c.server, c.writing, c.maxBatch = opt.Server, &opt.Server.writing, embeddedMaxBatch
 	default:
 		options = append(options, nats.ReconnectWait(250*time.Millisecond))
 		if opt.Token != "" {

@@ -23,6 +23,10 @@ const (
 	// A project of producers has so many messages on their way to the log at once. The server
 	// syncs one after the other, so this is how many a write of somebody else waits for.
 	intakeStrict = ofOneProject
+	// While other projects write, too, it has so many. After each it waits for as long as that
+	// one took, up to intakePause: so it leaves the others half of the log's time.
+	intakeBeside = 1
+	intakePause  = 10 * time.Millisecond
 	// Where it does not sync, none takes long.
 	intakeRelaxed = 64
 	// As many messages of a project wait as so many of the largest batches have, and so many
@@ -44,9 +48,14 @@ type intake struct {
 	nc      *nats.Conn
 	answer  string // prefix of where answers to us come
 	most    int    // messages of a project on their way
+	beside  int    // while others write, too
 	waiting int    // messages of a project that wait
+	writing *writing
 	stop    chan struct{}
 	once    sync.Once // stopping
+
+	// after calls f when d is over. Tests have it wait for them.
+	after func(d time.Duration, f func())
 
 	// overflow hears of each message that a project had no room for.
 	overflow atomic.Pointer[func(project uuid.UUID)]
@@ -60,7 +69,8 @@ type intake struct {
 
 // lane is what a project appends.
 type lane struct {
-	project string
+	name    string
+	project uuid.UUID
 	waiting []*nats.Msg
 	bytes   int
 	under   int // on their way
@@ -74,9 +84,13 @@ type passed struct {
 }
 
 func startIntake(s *Server) (*intake, error) {
-	in := &intake{most: intakeStrict, waiting: intakeBatches * cmp.Or(s.opt.maxBatch, embeddedMaxBatch), stop: make(chan struct{}), lanes: map[string]*lane{}, asked: map[uint64]passed{}}
+	in := &intake{
+		most: intakeStrict, beside: intakeBeside, waiting: intakeBatches * cmp.Or(s.opt.maxBatch, embeddedMaxBatch),
+		writing: &s.writing, stop: make(chan struct{}), lanes: map[string]*lane{}, asked: map[uint64]passed{},
+		after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
+	}
 	if s.opt.Relaxed {
-		in.most = intakeRelaxed
+		in.most, in.beside = intakeRelaxed, intakeRelaxed
 	}
 	var err error
 	in.nc, err = nats.Connect("", nats.InProcessServer(s), nats.Token(s.secret), nats.Name("edict takes what producers append"),
@@ -118,7 +132,8 @@ func (in *intake) put(project string, m *nats.Msg) bool {
 	defer in.mu.Unlock()
 	l := in.lanes[project]
 	if l == nil {
-		l = &lane{project: project}
+		id, _ := uuid.Parse(project) // whatever is none is one project
+		l = &lane{name: project, project: id}
 		in.lanes[project] = l
 	}
 	size := weight(m)
@@ -152,10 +167,10 @@ func (in *intake) refuse(project string, m *nats.Msg) {
 // pass passes on what may go. Between the first message of a batch and its commit the server
 // writes nothing, so those messages wait for nobody.
 func (in *intake) pass(l *lane) {
-	for len(l.waiting) > 0 {
+	for now := time.Now(); len(l.waiting) > 0; {
 		m := l.waiting[0]
 		within := m.Header[headerBatchID] != nil && m.Header[headerBatchCommit] == nil && m.Header.Get(headerBatchSeq) != "1"
-		if !within && l.under >= in.most {
+		if !within && l.under >= in.mayPass(now) {
 			return
 		}
 		l.waiting[0] = nil
@@ -163,25 +178,39 @@ func (in *intake) pass(l *lane) {
 		size := weight(m)
 		l.bytes -= size
 		in.bytes -= size
-		out := &nats.Msg{Subject: wire.PrefixLog + m.Subject[len(prefixIntake):], Header: m.Header, Data: m.Data}
-		if !within || m.Reply != "" {
-			in.n++
-			p := passed{reply: m.Reply, at: time.Now()}
-			if !within {
-				p.lane = l
-				l.under++
-			}
-			in.asked[in.n] = p
-			out.Reply = in.answer + strconv.FormatUint(in.n, 36)
-		}
-		if in.nc.PublishMsg(out) != nil && out.Reply != "" { // the server went: what is lost is not acknowledged
-			if delete(in.asked, in.n); !within {
-				l.under--
-			}
-		}
+		in.writing.asks(l.project, now)
+		in.append(l, m, within, now)
 	}
 	if l.under == 0 {
-		delete(in.lanes, l.project)
+		delete(in.lanes, l.name)
+	}
+}
+
+// mayPass is how many messages of a project may be on their way.
+func (in *intake) mayPass(now time.Time) int {
+	if in.writing.several(now) {
+		return in.beside
+	}
+	return in.most
+}
+
+// append sends a message to the log.
+func (in *intake) append(l *lane, m *nats.Msg, within bool, now time.Time) {
+	out := &nats.Msg{Subject: wire.PrefixLog + m.Subject[len(prefixIntake):], Header: m.Header, Data: m.Data}
+	if !within || m.Reply != "" {
+		in.n++
+		p := passed{reply: m.Reply, at: now}
+		if !within {
+			p.lane = l
+			l.under++
+		}
+		in.asked[in.n] = p
+		out.Reply = in.answer + strconv.FormatUint(in.n, 36)
+	}
+	if in.nc.PublishMsg(out) != nil && out.Reply != "" { // the server went: what is lost is not acknowledged
+		if delete(in.asked, in.n); !within {
+			l.under--
+		}
 	}
 }
 
@@ -203,11 +232,27 @@ func (in *intake) done(n uint64) (p passed, known bool) {
 		return p, false
 	}
 	delete(in.asked, n)
-	if l := p.lane; l != nil {
-		l.under--
-		in.pass(l)
+	l := p.lane
+	if l == nil {
+		return p, true
 	}
+	now := time.Now()
+	if took := min(now.Sub(p.at), intakePause); took > 0 && in.writing.several(now) {
+		in.after(took, func() {
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			in.next(l)
+		})
+		return p, true
+	}
+	in.next(l)
 	return p, true
+}
+
+// next has the place of a message that was answered be another's.
+func (in *intake) next(l *lane) {
+	l.under--
+	in.pass(l)
 }
 
 // sweep gives up what is not answered.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -134,4 +135,78 @@ func TestABatchOfAProducerIsWhole(t *testing.T) {
 			return err == nil && json.Unmarshal(m.Data, &a) == nil && a.Seq > many
 		}, within20s, time.Millisecond)
 	}
+}
+
+// While others write, each message of a producer is followed by a pause, in which the log is
+// the others'. Of a batch, only what has the server write waits for it.
+func TestAProducerPausesWhileOthersWrite(t *testing.T) {
+	s := startServer(t, ServerOptions{Listen: "127.0.0.1:0", Guard: appender{}})
+	openLog(t, connect(t, ConnectOptions{Server: s}))
+	pauses := make(chan func(), 10)
+	s.intake.after = func(d time.Duration, f func()) {
+		assert.LessOrEqual(t, d, intakePause)
+		pauses <- f
+	}
+	alone := func() {
+		s.writing.mu.Lock()
+		defer s.writing.mu.Unlock()
+		s.writing.others = time.Time{}
+	}
+	nc := admitted(t, s, "producer")
+	answers, err := nc.SubscribeSync(nc.NewRespInbox())
+	require.NoError(t, err)
+	next := func() string {
+		m, err := answers.NextMsg(within20s)
+		require.NoError(t, err)
+		return string(m.Data)
+	}
+	publish := func(headers ...string) {
+		m := nats.NewMsg("edict.log." + project.String() + ".node.a")
+		m.Reply = answers.Subject
+		for i := 0; i < len(headers); i += 2 {
+			m.Header.Set(headers[i], headers[i+1])
+		}
+		require.NoError(t, nc.PublishMsg(m))
+	}
+	publish()
+	publish()
+	require.Contains(t, next()+next(), `"seq":2`)
+	require.Empty(t, pauses, "nobody else writes")
+
+	s.writing.asks(uuid.New(), time.Now().Add(time.Hour)) // however long the test takes
+	publish()
+	require.Contains(t, next(), `"seq":3`)
+	resume := <-pauses
+	publish(headerBatchID, "b", headerBatchSeq, "1")
+	require.NoError(t, nc.FlushTimeout(within20s))
+	require.Eventually(t, func() bool { return s.intake.waits(project) == 1 }, within20s, tick)
+	resume()
+	require.Empty(t, next(), "the batch has begun")
+	resume = <-pauses
+	for i := 2; i < 10; i++ {
+		publish(headerBatchID, "b", headerBatchSeq, fmt.Sprint(i))
+		require.Empty(t, next(), "goes on during the pause")
+	}
+	publish(headerBatchID, "b", headerBatchSeq, "10", headerBatchCommit, "1")
+	require.Eventually(t, func() bool { return s.intake.waits(project) == 1 }, within20s, tick)
+	resume()
+	require.Contains(t, next(), `"count":10`)
+	resume = <-pauses
+	publish()
+	require.Eventually(t, func() bool { return s.intake.waits(project) == 1 }, within20s, tick)
+	alone()
+	resume()
+	require.Contains(t, next(), `"seq":14`)
+	require.Empty(t, pauses)
+	require.Eventually(t, func() bool { return s.intake.waits(project) == 0 }, within20s, tick)
+}
+
+// waits is how many messages of a project wait.
+func (in *intake) waits(project uuid.UUID) int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if l := in.lanes[project.String()]; l != nil {
+		return len(l.waiting)
+	}
+	return 0
 }

@@ -117,7 +117,7 @@ type turn struct {
 // duplicate is true when the log has this very event already: seq is then the
 // first one's (also when that was an earlier attempt of this very call). An
 // event of somebody else that has its id does not count for it. Safe for
-// many goroutines: up to 32 publish singly, of one project up to 4 while others
+// many goroutines: up to 32 publish singly, of one project up to 2 while others
 // write, and what waits beyond them is cut into atomic batches, which one of the
 // waiting publishes for the others.
 //

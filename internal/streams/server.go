@@ -77,6 +77,7 @@ type Server struct {
 	accounts atomic.Pointer[map[Account]*server.Account] // of run
 	guests   sync.Map                                    // number of a connection to run → name of its guest
 	intake   *intake                                     // nil: there are no guests
+	writing  writing                                     // to the log, by guests and by this process
 
 	mu     sync.RWMutex
 	run    *server.Server // nil while it is down

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,21 +19,36 @@ const (
 	othersFor = time.Second
 )
 
-// share counts the writers that are on their way singly, by project.
-type share struct {
-	singles int
-	under   map[uuid.UUID]int
-	latest  uuid.UUID // project that wrote last
-	any     bool      // one has
-	others  time.Time // when it was another than the one before; zero: never
+// writing knows whether more than one project writes.
+type writing struct {
+	mu     sync.Mutex
+	latest uuid.UUID // project that wrote last
+	any    bool      // one has
+	others time.Time // when it was another than the one before; zero: never
 }
 
 // asks notes that a project writes.
-func (s *share) asks(project uuid.UUID, now time.Time) {
-	if s.any && s.latest != project {
-		s.others = now
+func (w *writing) asks(project uuid.UUID, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.any && w.latest != project {
+		w.others = now
 	}
-	s.latest, s.any = project, true
+	w.latest, w.any = project, true
+}
+
+// several reports whether more than one project writes, or did lately.
+func (w *writing) several(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.others.IsZero() && now.Sub(w.others) < othersFor
+}
+
+// share counts the writers that are on their way singly, by project.
+type share struct {
+	*writing
+	singles int
+	under   map[uuid.UUID]int
 }
 
 // has reports whether one more of a project may be on its way.
@@ -40,7 +56,7 @@ func (s *share) has(project uuid.UUID, now time.Time) bool {
 	if s.singles >= groupAbove {
 		return false
 	}
-	return s.under[project] < ofOneProject || s.others.IsZero() || now.Sub(s.others) >= othersFor
+	return s.under[project] < ofOneProject || !s.several(now)
 }
 
 func (s *share) take(project uuid.UUID) {
