@@ -23,10 +23,12 @@ const (
 	// A project of producers has so many messages on their way to the log at once. The server
 	// syncs one after the other, so this is how many a write of somebody else waits for.
 	intakeStrict = ofOneProject
-	// While other projects write, too, it has so many. After each it waits for as long as that
-	// one took, up to intakePause: so it leaves the others half of the log's time.
-	intakeBeside = 1
-	intakePause  = 10 * time.Millisecond
+	// While other projects write, too, it has so many, and pauses for as long as they take: so it
+	// leaves the others half of the log's time. A timer may take a millisecond longer than it
+	// should, so no pause is shorter; and none is as long as a write that a disk holds up.
+	intakeBeside   = 1
+	intakePause    = time.Millisecond
+	intakePauseMax = 10 * time.Millisecond
 	// Where it does not sync, none takes long.
 	intakeRelaxed = 64
 	// As many messages of a project wait as so many of the largest batches have, and so many
@@ -54,7 +56,8 @@ type intake struct {
 	stop    chan struct{}
 	once    sync.Once // stopping
 
-	// after calls f when d is over. Tests have it wait for them.
+	// least is the shortest pause, and after calls f when d is over. Tests have it wait for them.
+	least time.Duration
 	after func(d time.Duration, f func())
 
 	// overflow hears of each message that a project had no room for.
@@ -73,7 +76,8 @@ type lane struct {
 	project uuid.UUID
 	waiting []*nats.Msg
 	bytes   int
-	under   int // on their way
+	under   int           // on their way
+	owed    time.Duration // of pauses
 }
 
 // passed is a message on its way.
@@ -87,7 +91,7 @@ func startIntake(s *Server) (*intake, error) {
 	in := &intake{
 		most: intakeStrict, beside: intakeBeside, waiting: intakeBatches * cmp.Or(s.opt.maxBatch, embeddedMaxBatch),
 		writing: &s.writing, stop: make(chan struct{}), lanes: map[string]*lane{}, asked: map[uint64]passed{},
-		after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
+		least: intakePause, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
 	}
 	if s.opt.Relaxed {
 		in.most, in.beside = intakeRelaxed, intakeRelaxed
@@ -236,9 +240,10 @@ func (in *intake) done(n uint64) (p passed, known bool) {
 	if l == nil {
 		return p, true
 	}
-	now := time.Now()
-	if took := min(now.Sub(p.at), intakePause); took > 0 && in.writing.several(now) {
-		in.after(took, func() {
+	if l.owed = min(l.owed+time.Since(p.at), intakePauseMax); l.owed >= in.least && in.writing.several(time.Now()) {
+		pause := l.owed
+		l.owed = 0
+		in.after(pause, func() {
 			in.mu.Lock()
 			defer in.mu.Unlock()
 			in.next(l)
