@@ -119,7 +119,6 @@ func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, err
 		base:       baseOf(info),
 		replicas:   info.Config.Replicas,
 		batch:      newBatcher(c),
-		share:      share{writing: c.writing},
 	}
 	l.heads.read = l.readHead
 	if err := l.locate(ctx, stateOf(info).First); err != nil {

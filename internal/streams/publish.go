@@ -149,8 +149,8 @@ func (l *Log) Publish(ctx context.Context, a Append) (seq uint64, duplicate bool
 func (l *Log) take(ctx context.Context, o Outgoing) result {
 	project, now := o.event.Scope(), time.Now()
 	l.mu.Lock()
-	l.share.asks(project, now)
-	if !l.grouped && l.share.has(project, now) {
+	l.c.writing.asks(project, now)
+	if !l.grouped && l.share.has(project, l.c.writing.several(now)) {
 		l.share.take(project)
 		l.mu.Unlock()
 		return l.alone(ctx, o)
@@ -236,10 +236,10 @@ func (l *Log) dispatch() {
 		group[0].turn <- turn{group: group}
 		return
 	}
-	now, stay := time.Now(), l.queue[:0]
+	several, stay := l.c.writing.several(time.Now()), l.queue[:0]
 	for _, w := range l.queue {
 		project := w.out.event.Scope()
-		if !l.share.has(project, now) {
+		if !l.share.has(project, several) {
 			stay = append(stay, w)
 			continue
 		}

@@ -125,7 +125,7 @@ func TestAWriteWaitsForFewOfAnotherProject(t *testing.T) {
 		_, _, err := l.Publish(within(t), of([]uuid.UUID{other, uuid.Max}[i%2], i))
 		require.NoError(t, err)
 	}
-	l.share.others = l.share.others.Add(time.Hour) // however long the test takes
+	l.c.writing.others = l.c.writing.others.Add(time.Hour) // however long the test takes
 	h := hold(l.c)
 	var all sync.WaitGroup
 	begin := func(a Append) {
@@ -155,14 +155,19 @@ func TestAWriteWaitsForFewOfAnotherProject(t *testing.T) {
 	assert.Zero(t, singles+waiting)
 	assert.Empty(t, l.share.under)
 
-	now := time.Now()
 	l.share.take(other)
-	assert.True(t, l.share.has(other, now))
+	assert.True(t, l.share.has(other, true))
 	l.share.under[other] = ofOneProject
-	l.share.others = now.Add(-othersFor)
-	assert.True(t, l.share.has(other, now), "who is the only one for a while has all of it")
-	l.share.others = now
-	assert.False(t, l.share.has(other, now))
+	assert.False(t, l.share.has(other, true))
+	assert.True(t, l.share.has(other, false), "who is the only one for a while has all of it")
+
+	w, now := &writing{}, time.Now()
+	w.asks(other, now)
+	w.asks(other, now)
+	assert.False(t, w.several(now))
+	w.asks(uuid.Max, now)
+	assert.True(t, w.several(now))
+	assert.False(t, w.several(now.Add(othersFor)))
 }
 
 func TestAFewThatWaitGoSinglyTooBecauseASmallBatchIsSlower(t *testing.T) {

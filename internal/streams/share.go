@@ -46,17 +46,14 @@ func (w *writing) several(now time.Time) bool {
 
 // share counts the writers that are on their way singly, by project.
 type share struct {
-	*writing
 	singles int
 	under   map[uuid.UUID]int
 }
 
-// has reports whether one more of a project may be on its way.
-func (s *share) has(project uuid.UUID, now time.Time) bool {
-	if s.singles >= groupAbove {
-		return false
-	}
-	return s.under[project] < ofOneProject || !s.several(now)
+// has reports whether one more of a project may be on its way. Several projects
+// write, or one.
+func (s *share) has(project uuid.UUID, several bool) bool {
+	return s.singles < groupAbove && (!several || s.under[project] < ofOneProject)
 }
 
 func (s *share) take(project uuid.UUID) {
