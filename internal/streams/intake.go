@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ type intake struct {
 	most    int    // messages of a project on their way
 	beside  int    // while others write, too
 	waiting int    // messages of a project that wait
+	batch   int    // messages of a batch
 	writing *writing
 	stop    chan struct{}
 	once    sync.Once // stopping
@@ -66,6 +68,7 @@ type intake struct {
 	mu    sync.Mutex
 	lanes map[string]*lane // by project
 	bytes int              // that wait, of all
+	open  int              // batches, of all
 	n     uint64           // messages that were passed on
 	asked map[uint64]passed
 }
@@ -78,6 +81,7 @@ type lane struct {
 	bytes   int
 	under   int           // on their way
 	owed    time.Duration // of pauses
+	open    map[string]*openBatch
 }
 
 // passed is a message on its way.
@@ -89,10 +93,11 @@ type passed struct {
 
 func startIntake(s *Server) (*intake, error) {
 	in := &intake{
-		most: intakeStrict, beside: intakeBeside, waiting: intakeBatches * cmp.Or(s.opt.maxBatch, embeddedMaxBatch),
+		most: intakeStrict, beside: intakeBeside, batch: cmp.Or(s.opt.maxBatch, embeddedMaxBatch),
 		writing: &s.writing, stop: make(chan struct{}), lanes: map[string]*lane{}, asked: map[uint64]passed{},
 		least: intakePause, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
 	}
+	in.waiting = intakeBatches * in.batch
 	if s.opt.Relaxed {
 		in.most, in.beside = intakeRelaxed, intakeRelaxed
 	}
@@ -126,18 +131,12 @@ func weight(m *nats.Msg) int { return m.Size() + 256 }
 // take has a message wait for its turn, or refuses it.
 func (in *intake) take(m *nats.Msg) {
 	project, _, _ := strings.Cut(m.Subject[len(prefixIntake):], ".")
-	if !in.put(project, m) {
-		in.refuse(project, m)
-	}
-}
-
-func (in *intake) put(project string, m *nats.Msg) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	l := in.lanes[project]
 	if l == nil {
 		id, _ := uuid.Parse(project) // whatever is none is one project
-		l = &lane{name: project, project: id}
+		l = &lane{name: project, project: id, open: map[string]*openBatch{}}
 		in.lanes[project] = l
 	}
 	size := weight(m)
@@ -146,25 +145,27 @@ func (in *intake) put(project string, m *nats.Msg) bool {
 		most = intakeLeast
 	}
 	if len(l.waiting) >= in.waiting || l.bytes > 0 && l.bytes+size > most {
-		return false
+		in.refuse(l, m, codeTooManyRequests, "more events under way than are taken: wait for acknowledgements")
+		return
 	}
 	l.waiting = append(l.waiting, m)
 	l.bytes += size
 	in.bytes += size
 	in.pass(l)
-	return true
 }
 
 // refuse answers as the server does when it cannot take more.
-func (in *intake) refuse(project string, m *nats.Msg) {
-	if f := in.overflow.Load(); f != nil {
-		if id, err := uuid.Parse(project); err == nil {
-			(*f)(id)
-		}
+func (in *intake) refuse(l *lane, m *nats.Msg, code int, what string) {
+	if f := in.overflow.Load(); f != nil && l.project != uuid.Nil {
+		(*f)(l.project)
 	}
 	if m.Reply != "" {
-		_ = in.nc.Publish(m.Reply, fmt.Appendf(nil, `{"type":"io.nats.jetstream.api.v1.pub_ack_response","error":{"code":429,"err_code":%d,"description":"project %s has more events under way than are taken: wait for acknowledgements, then send it again"},"stream":%q,"seq":0}`,
-			codeTooManyRequests, project, LogStream))
+		status := http.StatusTooManyRequests
+		if code == codeBatchTooLarge {
+			status = http.StatusBadRequest
+		}
+		_ = in.nc.Publish(m.Reply, fmt.Appendf(nil, `{"type":"io.nats.jetstream.api.v1.pub_ack_response","error":{"code":%d,"err_code":%d,"description":"project %s has %s, then send it again"},"stream":%q,"seq":0}`,
+			status, code, l.name, what, LogStream))
 	}
 }
 
@@ -173,8 +174,8 @@ func (in *intake) refuse(project string, m *nats.Msg) {
 func (in *intake) pass(l *lane) {
 	for now := time.Now(); len(l.waiting) > 0; {
 		m := l.waiting[0]
-		within := m.Header[headerBatchID] != nil && m.Header[headerBatchCommit] == nil && m.Header.Get(headerBatchSeq) != "1"
-		if !within && l.under >= in.mayPass(now) {
+		step, batch := l.step(m)
+		if step != batchGoesOn && l.under >= in.mayPass(now) {
 			return
 		}
 		l.waiting[0] = nil
@@ -183,9 +184,16 @@ func (in *intake) pass(l *lane) {
 		l.bytes -= size
 		in.bytes -= size
 		in.writing.asks(l.project, now)
-		in.append(l, m, within, now)
+		if in.admit(l, m, step, batch, now) {
+			in.append(l, m, step == batchGoesOn, now)
+		}
 	}
-	if l.under == 0 {
+	in.leave(l)
+}
+
+// leave forgets a project that has nothing here any more.
+func (in *intake) leave(l *lane) {
+	if l.under == 0 && len(l.waiting) == 0 && len(l.open) == 0 {
 		delete(in.lanes, l.name)
 	}
 }
@@ -282,6 +290,10 @@ func (in *intake) giveUp(before time.Time) {
 		if p.at.Before(before) {
 			late = append(late, n)
 		}
+	}
+	for _, l := range in.lanes {
+		in.giveUpBatches(l, before)
+		in.leave(l)
 	}
 	in.mu.Unlock()
 	for _, n := range late {

@@ -202,6 +202,83 @@ func TestAProducerPausesWhileOthersWrite(t *testing.T) {
 	require.Eventually(t, func() bool { return s.intake.waits(project) == 0 }, within20s, tick)
 }
 
+// A producer that opens batches and commits none takes no other's place: neither of a batch,
+// nor in its turn to write. What the server would take for the first message of a batch
+// is one here.
+func TestBatchesThatAProducerLeavesOpen(t *testing.T) {
+	s := startServer(t, ServerOptions{Listen: "127.0.0.1:0", Guard: appender{}, maxBatch: 5})
+	log := openLog(t, connect(t, ConnectOptions{Server: s}))
+	nc, root := admitted(t, s, "producer"), admitted(t, s, "root")
+	send := func(id, seq string, data []byte, more ...string) (code int) {
+		m := nats.NewMsg("edict.log." + project.String() + ".node.a")
+		m.Header[headerBatchID], m.Header[headerBatchSeq] = []string{id}, []string{seq}
+		for _, key := range more {
+			m.Header[key] = []string{"1"}
+		}
+		m.Data = data
+		answer, err := nc.RequestMsg(m, within20s)
+		require.NoError(t, err)
+		if len(answer.Data) == 0 {
+			return 0
+		}
+		var said struct {
+			Error struct {
+				ErrCode int `json:"err_code"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(answer.Data, &said))
+		return said.Error.ErrCode
+	}
+	for i := range 60 {
+		code := send(fmt.Sprint("b", i), []string{"1", "01"}[i%2], nil)
+		if i < intakeOpen {
+			require.Zero(t, code)
+		} else {
+			require.Equal(t, codeBatchBusy, code)
+		}
+	}
+	var events []Append
+	for i := range 5 {
+		events = append(events, Append{Event: node("other", i)})
+	}
+	_, err := log.PublishAll(within(t), events)
+	require.NoError(t, err, "the plane's own batches go on")
+
+	require.Zero(t, send("b0", "2", nil))
+	require.Zero(t, send("b0", "3", nil, headerBatchCommit))
+	require.Zero(t, send("b60", "1", nil), "the place of what was committed")
+	require.Equal(t, codeBatchIncomplete, send("b0", "2", nil), "of a batch that is not open")
+
+	for i := 2; i <= 5; i++ {
+		require.Zero(t, send("b1", fmt.Sprint(i), nil))
+	}
+	abandoned, err := root.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>")
+	require.NoError(t, err)
+	require.NoError(t, root.FlushTimeout(within20s))
+	require.Equal(t, codeBatchTooLarge, send("b1", "6", nil))
+	m, err := abandoned.NextMsg(within20s)
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), `"b1"`, "the server keeps it no longer, either")
+
+	// What names a batch by an empty id is none: each is written, so each waits for its turn.
+	step, _ := (&lane{}).step(&nats.Msg{Header: nats.Header{headerBatchID: {""}, headerBatchSeq: {"2"}}})
+	require.Equal(t, batchNone, step)
+
+	s.intake.giveUp(time.Now().Add(time.Second))
+	require.Zero(t, s.intake.opened(), "what has no message for long is forgotten")
+}
+
+// opened is how many batches are open.
+func (in *intake) opened() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := 0
+	for _, l := range in.lanes {
+		n += len(l.open)
+	}
+	return n + in.open
+}
+
 // waits is how many messages of a project wait.
 func (in *intake) waits(project uuid.UUID) int {
 	in.mu.Lock()

@@ -132,7 +132,7 @@ func (s *Server) options() (*server.Options, error) {
 		MaxPayload:            embeddedMaxPayload,
 		StreamMaxBufferedMsgs: embeddedMaxBuffered,
 		StreamMaxBufferedSize: embeddedMaxBufferedSize,
-		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: cmp.Or(s.opt.maxBatch, embeddedMaxBatch)},
+		JetStreamLimits:       server.JSLimitOpts{MaxBatchSize: cmp.Or(s.opt.maxBatch, embeddedMaxBatch), MaxBatchInflightPerStream: embeddedOpenBatches, MaxBatchInflightTotal: embeddedOpenBatches},
 
 		// Nearly each message has a subject that the cache has not seen: docs/decisions.md.
 		NoSublistCache: true,
