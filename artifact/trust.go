@@ -3,6 +3,7 @@ package artifact
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -48,7 +49,8 @@ type trustKey struct{ plane, id string }
 type trusted struct {
 	public   ed25519.PublicKey
 	notAfter time.Time
-	roots    *roots // of runs it signed; they go when the key goes
+	roots    *roots  // of runs it signed; they go when the key goes
+	held     *Signer // its private half, if this process has it
 }
 
 // NewTrustSet makes an empty set.
@@ -67,8 +69,22 @@ func (t *TrustSet) Add(plane, keyID string, publicKey []byte, notAfter time.Time
 	if t.keys == nil {
 		t.keys = map[trustKey]trusted{}
 	}
-	t.keys[trustKey{plane, keyID}] = trusted{bytes.Clone(publicKey), notAfter, new(roots)}
+	t.keys[trustKey{plane, keyID}] = trusted{public: bytes.Clone(publicKey), notAfter: notAfter, roots: new(roots)}
 	return nil
+}
+
+// Hold says that this process has the private half of a key of the plane. What
+// that key signed is then recognised by signing it again, which costs half of a
+// verification: ed25519 gives equal bytes one signature. A signature that differs
+// is verified, so Hold changes no answer. A signer who is not trusted is not held.
+func (t *TrustSet) Hold(plane string, s *Signer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := trustKey{plane, s.KeyID()}
+	if key, ok := t.keys[at]; ok && bytes.Equal(key.public, s.PublicKey()) {
+		key.held = s
+		t.keys[at] = key
+	}
 }
 
 // key finds a key of a plane that is good at the given time.
@@ -91,6 +107,9 @@ func (t *TrustSet) verify(plane, keyID string, now time.Time, message []byte, si
 	key, err := t.key(plane, keyID, now)
 	if err != nil {
 		return err
+	}
+	if key.held != nil && signature == base64.StdEncoding.EncodeToString(key.held.Sign(message)) {
+		return nil
 	}
 	raw, err := decode64(signature)
 	if (err != nil || !ed25519.Verify(key.public, message, raw)) && !fault.Always(fault.Unverified) {
