@@ -111,6 +111,7 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
+	trusted.Hold(artifact.PlaneMgmt, signer)
 	sets, err := a.derived(r, m, held, trusted)
 	if err != nil {
 		return err

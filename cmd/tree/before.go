@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -15,25 +16,57 @@ import (
 // Signers are those whom the nodes of the tree trust: whom every agent's artifact of
 // the highest version authorizes. One that is not signed by a signer that it lists
 // itself, as every compile signs, is not believed. There are none in an empty tree.
-func (t *Tree) Signers() (all []rete.AuthorizedSigner) {
-	var highest uint64
+func (t *Tree) Signers() []rete.AuthorizedSigner {
+	if t.signers == nil {
+		return nil
+	}
+	return t.signers()
+}
+
+func (t *Tree) authorized() []rete.AuthorizedSigner {
+	byVersion := map[uint64][]File{}
 	for _, node := range t.names() {
 		for _, f := range t.Nodes[node] {
-			if f.Envelope.Kind != rete.ArtifactAgent || f.Envelope.Version < highest {
-				continue
+			if f.Envelope.Kind == rete.ArtifactAgent {
+				byVersion[f.Envelope.Version] = append(byVersion[f.Envelope.Version], f)
 			}
-			p, _ := rete.CheckAgent(f.Envelope.Payload)
-			if _, err := trustOf(p.Trust.Signers).Verify(f.Envelope); err != nil {
-				continue
-			}
-			if f.Envelope.Version > highest {
-				all, highest = p.Trust.Signers, f.Envelope.Version
-				continue
-			}
-			all = slices.DeleteFunc(all, func(s rete.AuthorizedSigner) bool { return !lists(p.Trust.Signers, s.SPIFFE, s.Key) })
 		}
 	}
-	return all
+	versions := slices.Sorted(maps.Keys(byVersion))
+	for _, v := range slices.Backward(versions) {
+		if all, found := authorizedByAll(byVersion[v]); found {
+			return all
+		}
+	}
+	return nil
+}
+
+// authorizedByAll are those whom all of the agents' artifacts authorize. One that is
+// not signed by a signer whom it lists does not count; found says whether any counts.
+func authorizedByAll(agents []File) (all []rete.AuthorizedSigner, found bool) {
+	listed := make([][]rete.AuthorizedSigner, len(agents))
+	believed := make([]bool, len(agents))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range agents {
+		g.Go(func() error {
+			p, _ := rete.CheckAgent(f.Envelope.Payload)
+			_, err := trustOf(p.Trust.Signers).Verify(f.Envelope)
+			listed[i], believed[i] = p.Trust.Signers, err == nil
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+	for i, signers := range listed {
+		switch {
+		case !believed[i]:
+		case !found:
+			all, found = signers, true
+		default:
+			all = slices.DeleteFunc(all, func(s rete.AuthorizedSigner) bool { return !lists(signers, s.SPIFFE, s.Key) })
+		}
+	}
+	return all, found
 }
 
 // trustOf trusts signers, but for those whose key is none.
@@ -61,13 +94,12 @@ func lists(signers []rete.AuthorizedSigner, spiffe string, key []byte) bool {
 // is signed neither by a signer of trust nor by one of the tree is not believed.
 func (t *Tree) Listeners(trust *artifact.TrustSet) rete.Listeners {
 	own := trustOf(t.Signers())
-	signed := func(e artifact.Envelope) bool {
-		for _, s := range []*artifact.TrustSet{trust, own} {
-			if _, err := s.Verify(e); err == nil {
-				return true
-			}
+	signed := func(f File) bool {
+		_, err := f.verify(trust)
+		if err != nil {
+			_, err = own.Verify(f.Envelope)
 		}
-		return false
+		return err == nil
 	}
 	names := t.names()
 	found := make([][]rete.Listener, len(names))
@@ -76,7 +108,7 @@ func (t *Tree) Listeners(trust *artifact.TrustSet) rete.Listeners {
 	for i, node := range names {
 		g.Go(func() error {
 			for _, f := range t.Nodes[node] {
-				if f.Envelope.Kind == rete.ArtifactVertex && signed(f.Envelope) {
+				if f.Envelope.Kind == rete.ArtifactVertex && signed(f) {
 					found[i] = append(found[i], rete.ListenersOf(f.Envelope.Name, f.Envelope.Payload)...)
 				}
 			}

@@ -101,10 +101,13 @@ func (t *Tree) same(s rete.NodeSet, trust *artifact.TrustSet) bool {
 		if i < 0 || files[i].Envelope.Version != files[0].Envelope.Version {
 			return false // a set has one version
 		}
-		e := files[i].Envelope
-		signed, err := trust.Verify(e)
+		signed, err := files[i].verify(trust)
 		if err != nil {
 			return false
+		}
+		e := files[i].Envelope
+		if samePayload(e.Payload, a.Payload) {
+			continue
 		}
 		e.Payload = a.Payload
 		if now, err := e.SigningBytes(); err != nil || !bytes.Equal(signed, now) {
@@ -112,6 +115,30 @@ func (t *Tree) same(s rete.NodeSet, trust *artifact.TrustSet) bool {
 		}
 	}
 	return true
+}
+
+// samePayload says whether two payloads are one text but for white space in the
+// first. It spares bringing the second into canonical form.
+func samePayload(held, now []byte) bool {
+	inString := false
+	for i := 0; i < len(held); i++ {
+		switch c := held[i]; {
+		case !inString && (c == ' ' || c == '\n' || c == '\r' || c == '\t'):
+			continue
+		case c == '"':
+			inString = !inString
+		case c == '\\': // what follows is in the string, a quote too
+			if i++; i == len(held) || len(now) < 2 || now[0] != c {
+				return false
+			}
+			now = now[1:]
+		}
+		if len(now) == 0 || now[0] != held[i] {
+			return false
+		}
+		now = now[1:]
+	}
+	return len(now) == 0
 }
 
 // Empty says whether the plan changes nothing.

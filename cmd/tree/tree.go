@@ -1,12 +1,17 @@
 package tree
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,12 +23,33 @@ import (
 type Tree struct {
 	Nodes map[string][]File // by node; files by path
 	Bytes map[string][]byte // content by path
+
+	signers func() []rete.AuthorizedSigner // once
 }
 
 // File is one artifact of a tree.
 type File struct {
 	Path     string // from the root of the tree
 	Envelope artifact.Envelope
+	verdict  *verdict
+}
+
+// verdict is what was found when the file was verified last.
+type verdict struct {
+	trust  *artifact.TrustSet
+	signed []byte
+	err    error
+}
+
+// verify is TrustSet.Verify, once for each file: a compile asks more than once. A
+// file is verified by one goroutine at a time.
+func (f File) verify(trust *artifact.TrustSet) (signed []byte, err error) {
+	v := f.verdict
+	if v.trust != trust {
+		v.trust = trust
+		v.signed, v.err = trust.Verify(f.Envelope)
+	}
+	return v.signed, v.err
 }
 
 // maxArtifact is the most bytes of one file.
@@ -55,82 +81,101 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 // and UnreadableError.
 func Read(fsys fs.FS) (*Tree, error) {
 	t := newTree()
-	var names []string
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return &UnreadableError{name, err}
-		case d.IsDir():
-			return nil
-		case !d.Type().IsRegular() || !artifactPath(name):
-			return &ForeignError{name}
+	for f := range t.readAll(fsys) {
+		if errors.Is(f.Err, errForeign) {
+			return nil, &ForeignError{f.Path}
 		}
-		names = append(names, name)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for name, err := range t.addAll(fsys, names) {
-		return nil, &UnreadableError{name, err}
+		return nil, &UnreadableError{f.Path, f.Err}
 	}
 	return t, nil
 }
 
-func newTree() *Tree { return &Tree{Nodes: map[string][]File{}, Bytes: map[string][]byte{}} }
-
-// artifactPath says whether an artifact may have that path in a tree.
-func artifactPath(path string) bool {
-	_, below, _ := strings.Cut(path, "/")
-	name, vertex := strings.CutPrefix(below, "mgmt/vertices/")
-	return below == rete.ArtifactPath(rete.ArtifactAgent, "") ||
-		vertex && !strings.Contains(name, "/") && strings.HasSuffix(name, ".json")
+func newTree() *Tree {
+	t := &Tree{Nodes: map[string][]File{}, Bytes: map[string][]byte{}}
+	t.signers = sync.OnceValue(t.authorized)
+	return t
 }
 
-// addAll reads the named artifacts, several at once, and yields those that
-// cannot be read, in their order.
-func (t *Tree) addAll(fsys fs.FS, names []string) iter.Seq2[string, error] {
-	type result struct {
-		file    File
-		content []byte
-		err     error
-	}
-	results := make([]result, len(names))
+// artifactPath says whether an artifact may have that name in a tree.
+func artifactPath(name string) bool {
+	_, below, _ := strings.Cut(name, "/")
+	file, vertex := strings.CutPrefix(below, "mgmt/vertices/")
+	return below == rete.ArtifactPath(rete.ArtifactAgent, "") ||
+		vertex && !strings.Contains(file, "/") && strings.HasSuffix(file, ".json")
+}
+
+var errForeign = errors.New("no artifact belongs here")
+
+// entry is what is directly in a tree: one node's files, if it is right.
+type entry struct {
+	foreign []Fault // what could not be listed, and what does not belong there
+	files   []File
+	content [][]byte
+	broken  []Fault // files that cannot be read
+}
+
+// readAll reads every artifact, several nodes at once, and yields in the order of
+// paths what does not belong there, and then what cannot be read.
+func (t *Tree) readAll(fsys fs.FS) iter.Seq[Fault] {
+	root, err := fs.ReadDir(fsys, ".")
+	entries := make([]entry, len(root))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range names {
+	for i, d := range root {
 		g.Go(func() error {
-			r := &results[i]
-			r.file, r.content, r.err = read(fsys, name)
+			entries[i].read(fsys, d.Name(), d)
 			return nil
 		})
 	}
 	_ = g.Wait() // none of them fails
-	return func(yield func(string, error) bool) {
-		for i, r := range results {
-			if r.err != nil {
-				if !yield(names[i], r.err) {
-					return
-				}
-				continue
-			}
-			node := r.file.Envelope.Node
-			t.Nodes[node] = append(t.Nodes[node], r.file)
-			t.Bytes[names[i]] = r.content
+	for _, e := range entries {
+		for i, f := range e.files {
+			t.Nodes[f.Envelope.Node] = append(t.Nodes[f.Envelope.Node], f)
+			t.Bytes[f.Path] = e.content[i]
 		}
+	}
+	return func(yield func(Fault) bool) {
+		if err != nil && !yield(Fault{".", err}) {
+			return
+		}
+		for _, of := range []func(entry) []Fault{func(e entry) []Fault { return e.foreign }, func(e entry) []Fault { return e.broken }} {
+			for _, e := range entries {
+				for _, f := range of(e) {
+					if !yield(f) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// read reads what has that name, and everything below it.
+func (e *entry) read(fsys fs.FS, name string, d fs.DirEntry) {
+	switch {
+	case d.IsDir():
+		below, err := fs.ReadDir(fsys, name)
+		if err != nil {
+			e.foreign = append(e.foreign, Fault{name, err})
+		}
+		for _, d := range below {
+			e.read(fsys, path.Join(name, d.Name()), d)
+		}
+	case !d.Type().IsRegular() || !artifactPath(name):
+		e.foreign = append(e.foreign, Fault{name, errForeign})
+	default:
+		f, content, err := read(fsys, name)
+		if err != nil {
+			e.broken = append(e.broken, Fault{name, err})
+			return
+		}
+		e.files, e.content = append(e.files, f), append(e.content, content)
 	}
 }
 
 // read reads one artifact, which must say it is what its path says.
 func read(fsys fs.FS, name string) (File, []byte, error) {
-	info, err := fs.Stat(fsys, name)
-	if err == nil && info.Size() > maxArtifact {
-		err = fmt.Errorf("larger than %d bytes", maxArtifact)
-	}
-	if err != nil {
-		return File{}, nil, err
-	}
-	text, err := fs.ReadFile(fsys, name)
+	text, err := readFile(fsys, name)
 	if err != nil {
 		return File{}, nil, err
 	}
@@ -138,7 +183,29 @@ func read(fsys fs.FS, name string) (File, []byte, error) {
 	if err == nil && (e.Plane != artifact.PlaneMgmt || e.Node+"/"+rete.ArtifactPath(e.Kind, e.Name) != name) {
 		err = fmt.Errorf("it says it is %v, which belongs elsewhere", e.Identity())
 	}
-	return File{name, e}, text, err
+	return File{name, e, new(verdict)}, text, err
+}
+
+// readFile is fs.ReadFile for a file that is not too large.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if info.Size() <= maxArtifact {
+		b.Grow(int(info.Size()) + bytes.MinRead)
+		_, err = b.ReadFrom(io.LimitReader(f, maxArtifact+1))
+	}
+	if max(info.Size(), int64(b.Len())) > maxArtifact {
+		err = fmt.Errorf("larger than %d bytes", maxArtifact)
+	}
+	return b.Bytes(), err
 }
 
 // Highest is the highest version in the tree; 0: it is empty.

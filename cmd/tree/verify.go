@@ -23,21 +23,8 @@ type Fault struct {
 // the first fault.
 func Verify(fsys fs.FS, trust *artifact.TrustSet) (artifacts int, faults []Fault) {
 	v := verifier{tree: newTree(), trust: trust}
-	var names []string
-	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			v.fault(name, err)
-		case d.IsDir():
-		case !d.Type().IsRegular() || !artifactPath(name):
-			v.fault(name, errors.New("no artifact belongs here"))
-		default:
-			names = append(names, name)
-		}
-		return nil
-	})
-	for name, err := range v.tree.addAll(fsys, names) {
-		v.fault(name, err)
+	for f := range v.tree.readAll(fsys) {
+		v.fault(f.Path, f.Err)
 	}
 	if len(v.tree.Nodes) == 0 && len(v.faults) == 0 {
 		v.fault(".", errors.New("there is no artifact"))

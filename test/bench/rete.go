@@ -136,6 +136,7 @@ func compileRete(ctx context.Context, e *env) ([]line, error) {
 	if err := w.trust.Add(artifact.PlaneMgmt, w.key.KeyID(), w.key.PublicKey(), time.Time{}); err != nil {
 		return nil, err
 	}
+	w.trust.Hold(artifact.PlaneMgmt, w.key)
 	var took, floor, again samples
 	for range e.rounds() {
 		d, err := w.compile(ctx, size.Nodes)
