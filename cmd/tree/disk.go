@@ -24,6 +24,15 @@ func (Disk) Exists(path string) (bool, error) {
 	return err == nil, err
 }
 
+// IsDir is false where there is nothing.
+func (Disk) IsDir(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
+}
+
 // ReadFile reads a whole file.
 func (Disk) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
 
@@ -71,11 +80,11 @@ func (Disk) Rename(from, to string) error { return os.Rename(from, to) }
 func (Disk) Exchange(a, b string) error { return exchange(a, b) }
 
 // RemoveAll removes a tree, if there is one, what is directly in it several at
-// once.
-func (Disk) RemoveAll(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil { // no directory, or none that can be read
-		return os.RemoveAll(path)
+// once. Of a link it removes the link.
+func (d Disk) RemoveAll(path string) error {
+	var entries []fs.DirEntry
+	if dir, _ := d.IsDir(path); dir {
+		entries, _ = os.ReadDir(path) // one that cannot be read fails below
 	}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

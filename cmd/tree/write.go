@@ -18,6 +18,8 @@ import (
 // stops before each.
 type FS interface {
 	Exists(path string) (bool, error)
+	// IsDir says whether a directory has that name itself, and no link to one.
+	IsDir(path string) (bool, error)
 	MkdirAll(path string) error
 	// WriteFile writes a new file; the content need not be on disk yet.
 	WriteFile(path string, content []byte) error
@@ -51,7 +53,7 @@ func Recover(fsys FS, out string) error {
 	if err != nil || there {
 		return err
 	}
-	last, err := fsys.Exists(out + lastSuffix)
+	last, err := fsys.IsDir(out + lastSuffix)
 	if err != nil || !last {
 		return err
 	}

@@ -151,6 +151,14 @@ func (f *FS) Exists(path string) (bool, error) {
 	return f.find(path) != nil, nil
 }
 
+// IsDir says whether a directory has that name.
+func (f *FS) IsDir(path string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.find(path)
+	return n != nil && n.dir, nil
+}
+
 // ReadFile reads a whole file.
 func (f *FS) ReadFile(path string) ([]byte, error) {
 	f.mu.Lock()
