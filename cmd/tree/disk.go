@@ -33,6 +33,16 @@ func (Disk) IsDir(path string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
+// ReadDir lists a directory by name.
+func (Disk) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
+
+// SameFile is false where either cannot be looked at.
+func (Disk) SameFile(a, b string) bool {
+	one, err1 := os.Lstat(a)
+	two, err2 := os.Lstat(b)
+	return err1 == nil && err2 == nil && os.SameFile(one, two)
+}
+
 // ReadFile reads a whole file.
 func (Disk) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
 

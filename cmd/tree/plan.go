@@ -21,6 +21,7 @@ type Plan struct {
 	Removed   []string  // nodes that are no more
 	sets      []planned // every node of the new tree
 	held      *Tree     // the old one
+	spareFrom int       // of how many nodes on the old tree is kept on disk
 }
 
 type planned struct {
@@ -45,7 +46,7 @@ type Versioning struct {
 // count from, so a version must be asked for. It must be above the highest in the
 // tree. The error is a VersionError.
 func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, v Versioning) (*Plan, error) {
-	p := &Plan{held: held, sets: make([]planned, len(sets))}
+	p := &Plan{held: held, sets: make([]planned, len(sets)), spareFrom: spareFrom}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range sets {

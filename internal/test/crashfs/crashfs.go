@@ -7,6 +7,7 @@ package crashfs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,13 +30,17 @@ const (
 	// Torn leaves every name, as file systems do whose journal holds names only,
 	// but half of each content that was not synced.
 	Torn
+	// Uneven leaves the names of a directory as they were synced, and those of the
+	// directories below it as processes saw them: file systems may write the later
+	// change first. Of each content that was not synced it leaves half.
+	Uneven
 )
 
 // Afters are all of them.
-var Afters = []After{Killed, Lost, Torn}
+var Afters = []After{Killed, Lost, Torn, Uneven}
 
 // String is for names of tests.
-func (a After) String() string { return [...]string{"killed", "lost", "torn"}[a] }
+func (a After) String() string { return [...]string{"killed", "lost", "torn", "uneven"}[a] }
 
 // FS is the file system. Paths are relative. Its methods are those of
 // cmd/tree.FS, and more.
@@ -79,28 +84,65 @@ func (f *FS) Settle(crashAt int) *FS {
 	return after
 }
 
+// Restart counts from 0 again after a process was killed, and crashes before the
+// given step; 0: never. What was not on disk still is not.
+func (f *FS) Restart(crashAt int) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &FS{exchange: f.exchange, root: f.root.again(map[*inode]*inode{}), crashAt: crashAt}
+}
+
+// again is a copy of an inode. Known has those that were asked before.
+func (n *inode) again(known map[*inode]*inode) *inode {
+	if known[n] != nil {
+		return known[n]
+	}
+	left := *n
+	known[n] = &left
+	if n.dir {
+		left.names, left.durable = map[string]*inode{}, map[string]*inode{}
+		for name, child := range n.names {
+			left.names[name] = child.again(known)
+		}
+		for name, child := range n.durable {
+			left.durable[name] = child.again(known)
+		}
+	}
+	return &left
+}
+
 // Crash is the file system after the machine, or the process, came back.
 func (f *FS) Crash(after After) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &FS{exchange: f.exchange, root: f.root.crash(after)}
+	return &FS{exchange: f.exchange, root: f.root.crash(after, map[*inode]*inode{})}
 }
 
-func (n *inode) crash(after After) *inode {
+// crash is what is left of an inode. Known has those that were asked before: a file
+// of two names stays one file.
+func (n *inode) crash(after After, known map[*inode]*inode) *inode {
+	if known[n] != nil {
+		return known[n]
+	}
 	if !n.dir {
 		content := n.content
 		if after != Killed && !n.synced {
 			content = content[:len(content)/2]
 		}
-		return &inode{content: content, synced: true}
+		known[n] = &inode{content: content, synced: true}
+		return known[n]
 	}
 	left := newDir()
+	known[n] = left
 	names := n.names
-	if after == Lost {
+	switch {
+	case after == Lost:
 		names = n.durable
+	case after == Uneven && !maps.Equal(n.names, n.durable):
+		names, after = n.durable, Torn // below it
 	}
 	for name, child := range names {
-		left.names[name] = child.crash(after)
+		left.names[name] = child.crash(after, known)
 		left.durable[name] = left.names[name]
 	}
 	return left
@@ -168,6 +210,33 @@ func (f *FS) ReadFile(path string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 	}
 	return slices.Clone(n.content), nil
+}
+
+// ReadDir lists a directory by name.
+func (f *FS) ReadDir(path string) ([]fs.DirEntry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.find(path)
+	if n == nil || !n.dir {
+		return nil, &fs.PathError{Op: "list", Path: path, Err: fs.ErrNotExist}
+	}
+	listed := fstest.MapFS{}
+	for name, child := range n.names {
+		mode := fs.FileMode(0)
+		if child.dir {
+			mode = fs.ModeDir
+		}
+		listed[name] = &fstest.MapFile{Mode: mode}
+	}
+	return listed.ReadDir(".")
+}
+
+// SameFile says whether two names are of one file.
+func (f *FS) SameFile(a, b string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one := f.find(a)
+	return one != nil && one == f.find(b)
 }
 
 // MkdirAll is one step for each directory that is made.
