@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // NodeSet is everything one node must hold.
@@ -55,11 +58,36 @@ func compile(m *Model, before Listeners, printed func(any) []byte) ([]NodeSet, [
 	if len(Violations(c.faults)) > 0 {
 		return nil, sortFaults(c.faults)
 	}
-	sets := make([]NodeSet, 0, len(m.Nodes.All))
-	for _, n := range m.Nodes.All {
-		sets = append(sets, c.node(n))
+	sets := make([]NodeSet, len(m.Nodes.All))
+	refused := make([][]malformed, len(sets))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, n := range m.Nodes.All {
+		d := c.derive(n) // what it remembers from node to node is not for many at once
+		g.Go(func() error {
+			sets[i], refused[i] = c.set(n, d)
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+	for i, n := range m.Nodes.All {
+		for _, r := range refused[i] {
+			c.fault(n.at("vertices", r.vertex), n.title(), "the artifact of vertex %s of node %q would be malformed: %v", n.Value.vertexNames()[r.vertex], n.Name, r.err)
+		}
 	}
 	return sets, sortFaults(c.faults)
+}
+
+// payloads are what one node must hold, not yet printed.
+type payloads struct {
+	agent    AgentPayload
+	vertices []VertexPayload // in the order of the node's
+}
+
+// malformed is what CheckVertex has against the payload of a vertex.
+type malformed struct {
+	vertex int
+	err    error
 }
 
 type compiler struct {
@@ -165,21 +193,30 @@ func (c *compiler) addressed() {
 	}
 }
 
-func (c *compiler) node(n *Entry[Node]) NodeSet {
+func (c *compiler) derive(n *Entry[Node]) payloads {
 	r := c.local[n.Name]
-	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.print(c.agent(n, r))}}}
-	names := n.Value.vertexNames()
+	d := payloads{agent: c.agent(n, r)}
 	for i, v := range n.Value.Vertices {
-		payload := c.print(c.vertex(v, i, r))
+		d.vertices = append(d.vertices, c.vertex(v, i, r))
+	}
+	return d
+}
+
+// set prints and checks what one node must hold.
+func (c *compiler) set(n *Entry[Node], d payloads) (NodeSet, []malformed) {
+	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.print(d.agent)}}}
+	var refused []malformed
+	for i, name := range n.Value.vertexNames() {
+		payload := c.print(d.vertices[i])
 		for _, err := range CheckVertex(payload) {
-			c.fault(n.at("vertices", i), n.title(), "the artifact of vertex %s of node %q would be malformed: %v", names[i], n.Name, err)
+			refused = append(refused, malformed{i, err})
 		}
-		set.Artifacts = append(set.Artifacts, Artifact{ArtifactVertex, names[i], payload})
+		set.Artifacts = append(set.Artifacts, Artifact{ArtifactVertex, name, payload})
 	}
 	slices.SortFunc(set.Artifacts, func(a, b Artifact) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
-	return set
+	return set, refused
 }
 
 func (c *compiler) agent(n *Entry[Node], r *residents) AgentPayload {
