@@ -77,7 +77,7 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	if err := Recover(fsys, out); err != nil {
 		return err
 	}
-	if err := settle(fsys, out); err != nil {
+	if err := syncNames(fsys, out); err != nil {
 		return err
 	}
 	if err := fsys.RemoveAll(out + lastSuffix); err != nil {
@@ -102,10 +102,10 @@ func (p *Plan) Write(ctx context.Context, fsys FS, out string, signer *artifact.
 	return p.retire(fsys, out, old, linked)
 }
 
-// settle returns once the names of the trees are on disk. A process that was killed
+// syncNames returns once the names of the trees are on disk. A process that was killed
 // may have given them without: on disk, what lies beside the tree is in its place
 // then, and must not be touched.
-func settle(fsys FS, out string) error {
+func syncNames(fsys FS, out string) error {
 	for _, beside := range []string{out + nextSuffix, out + lastSuffix} {
 		if there, err := fsys.Exists(beside); err != nil || there {
 			return errors.Join(err, fsys.SyncDir(filepath.Dir(out)))
@@ -116,7 +116,7 @@ func settle(fsys FS, out string) error {
 
 // Clear removes what a crash left beside out. Call it after Recover.
 func Clear(fsys FS, out string) error {
-	if err := settle(fsys, out); err != nil {
+	if err := syncNames(fsys, out); err != nil {
 		return err
 	}
 	return errors.Join(fsys.RemoveAll(out+nextSuffix), fsys.RemoveAll(out+lastSuffix))
