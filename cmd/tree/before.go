@@ -3,11 +3,8 @@ package tree
 import (
 	"bytes"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
@@ -46,17 +43,11 @@ func (t *Tree) authorized() []rete.AuthorizedSigner {
 func authorizedByAll(agents []File) (all []rete.AuthorizedSigner, found bool) {
 	listed := make([][]rete.AuthorizedSigner, len(agents))
 	believed := make([]bool, len(agents))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, f := range agents {
-		g.Go(func() error {
-			p, _ := rete.CheckAgent(f.Envelope.Payload)
-			_, err := trustOf(p.Trust.Signers).Verify(f.Envelope)
-			listed[i], believed[i] = p.Trust.Signers, err == nil
-			return nil
-		})
-	}
-	_ = g.Wait() // none of them fails
+	each(len(agents), func(i int) {
+		p, _ := rete.CheckAgent(agents[i].Envelope.Payload)
+		_, err := trustOf(p.Trust.Signers).Verify(agents[i].Envelope)
+		listed[i], believed[i] = p.Trust.Signers, err == nil
+	})
 	for i, signers := range listed {
 		switch {
 		case !believed[i]:
@@ -103,19 +94,13 @@ func (t *Tree) Listeners(trust *artifact.TrustSet) rete.Listeners {
 	}
 	names := t.names()
 	found := make([][]rete.Listener, len(names))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, node := range names {
-		g.Go(func() error {
-			for _, f := range t.Nodes[node] {
-				if f.Envelope.Kind == rete.ArtifactVertex && signed(f) {
-					found[i] = append(found[i], rete.ListenersOf(f.Envelope.Name, f.Envelope.Payload)...)
-				}
+	each(len(names), func(i int) {
+		for _, f := range t.Nodes[names[i]] {
+			if f.Envelope.Kind == rete.ArtifactVertex && signed(f) {
+				found[i] = append(found[i], rete.ListenersOf(f.Envelope.Name, f.Envelope.Payload)...)
 			}
-			return nil
-		})
-	}
-	_ = g.Wait() // none of them fails
+		}
+	})
 	all := rete.Listeners{}
 	for i, node := range names {
 		all[node] = found[i]

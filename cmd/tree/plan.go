@@ -3,11 +3,8 @@ package tree
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
@@ -47,19 +44,9 @@ type Versioning struct {
 // tree. The error is a VersionError.
 func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, v Versioning) (*Plan, error) {
 	p := &Plan{held: held, sets: make([]planned, len(sets)), spareFrom: spareFrom}
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range sets {
-		p.sets[i].NodeSet = s
-		if v.Renew || len(held.Nodes[s.Node]) == 0 {
-			continue // nothing to compare
-		}
-		g.Go(func() error {
-			p.sets[i].keep = held.same(s, trust)
-			return nil
-		})
-	}
-	_ = g.Wait() // none of them fails
+	each(len(sets), func(i int) {
+		p.sets[i] = planned{NodeSet: sets[i], keep: !v.Renew && held.same(sets[i], trust)}
+	})
 	present := map[string]bool{}
 	for _, s := range p.sets {
 		present[s.Node] = true
@@ -94,7 +81,7 @@ func (p *Plan) number(asked uint64) error {
 // same says whether the node's artifacts in the tree are those of the set.
 func (t *Tree) same(s rete.NodeSet, trust *artifact.TrustSet) bool {
 	files := t.Nodes[s.Node]
-	if len(files) != len(s.Artifacts) {
+	if len(files) == 0 || len(files) != len(s.Artifacts) {
 		return false
 	}
 	for _, a := range s.Artifacts {

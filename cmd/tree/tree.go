@@ -8,12 +8,9 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
@@ -119,15 +116,7 @@ type entry struct {
 func (t *Tree) readAll(fsys fs.FS) iter.Seq[Fault] {
 	root, err := fs.ReadDir(fsys, ".")
 	entries := make([]entry, len(root))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, d := range root {
-		g.Go(func() error {
-			entries[i].read(fsys, d.Name(), d)
-			return nil
-		})
-	}
-	_ = g.Wait() // none of them fails
+	each(len(root), func(i int) { entries[i].read(fsys, root[i].Name(), root[i]) })
 	for _, e := range entries {
 		for i, f := range e.files {
 			t.Nodes[f.Envelope.Node] = append(t.Nodes[f.Envelope.Node], f)
