@@ -33,6 +33,23 @@ type Tables interface {
 	Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error)
 }
 
+// patient waits for a table so long, and no longer.
+type patient struct {
+	Tables
+	most time.Duration
+}
+
+// Table implements Tables.
+func (p patient) Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error) {
+	within, cancel := context.WithTimeout(ctx, p.most)
+	defer cancel()
+	t, err := p.Tables.Table(within, id, ask)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the plane did not answer within %s; see whether it is stopped or overloaded. It is asked again", p.most)
+	}
+	return t, err
+}
+
 // Reports takes what a node reports; *node.Reporter is one.
 type Reports interface {
 	Send(rep policy.Report)
@@ -58,11 +75,14 @@ type EnforcerOptions struct {
 	Every time.Duration
 	// MaxAge is after which time without a word of the plane the rules are stale;
 	// 0 is DefaultMaxAge.
-	MaxAge  time.Duration
-	Metrics *Metrics // nil: nowhere
-	Log     *slog.Logger
-	FS      FS // nil: the disk
-	Now     func() time.Time
+	MaxAge time.Duration
+	// Patience bounds the wait for a table; 0 is DefaultPatience. Without it a plane that
+	// has stopped, and whose connections stand, would keep the agent from ever looking again.
+	Patience time.Duration
+	Metrics  *Metrics // nil: nowhere
+	Log      *slog.Logger
+	FS       FS // nil: the disk
+	Now      func() time.Time
 	// Looked hears the status after each look at the plane; nil: nobody does.
 	Looked func(Status)
 	// Traced hears of each look that followed changes with traces, which it gets as
@@ -72,6 +92,9 @@ type EnforcerOptions struct {
 
 // DefaultMaxAge is ten looks.
 const DefaultMaxAge = 5 * time.Minute
+
+// DefaultPatience is as long as a pull may take.
+const DefaultPatience = time.Minute
 
 // Enforcer keeps the kernel at the table of a node: what the plane serves now,
 // else what was applied last.
@@ -112,6 +135,10 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if opt.MaxAge <= 0 {
 		opt.MaxAge = DefaultMaxAge
 	}
+	if opt.Patience <= 0 {
+		opt.Patience = DefaultPatience
+	}
+	opt.Tables = patient{opt.Tables, opt.Patience}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}

@@ -104,6 +104,7 @@ type bench struct {
 
 	through  enforce.Kernel  // in front of kernel; nil: nothing is
 	tables   agent.Tables    // in place of plane; nil: plane
+	patience time.Duration   // with which it waits for a table
 	enforcer *agent.Enforcer // of the present life
 }
 
@@ -130,7 +131,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
 		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Now: b.clock, Metrics: b.shown,
+		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -342,6 +343,46 @@ func TestAnAgentAsksForTheChangeOfTheTableItKeeps(t *testing.T) {
 		next()
 		next()
 		require.Equal(t, first.Fingerprint, b.plane.asked()[before])
+	})
+}
+
+// stuck is a plane that takes a request and never answers it, while it is.
+type stuck struct {
+	*shelf
+	is atomic.Bool
+}
+
+func (s *stuck) Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error) {
+	if s.is.Load() {
+		<-ctx.Done()
+		return client.Table{}, ctx.Err()
+	}
+	return s.shelf.Table(ctx, id, ask)
+}
+
+// A plane that has stopped, and whose connections stand, does not stop the agent: it
+// goes on looking at the kernel, and asks again.
+func TestAPlaneThatNeverAnswersIsGivenUpAndAskedAgain(t *testing.T) {
+	b := newBench(t)
+	plane := &stuck{shelf: b.plane}
+	b.tables, b.patience = plane, 20*time.Millisecond
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		before := b.rules()
+		plane.is.Store(true)
+		require.Contains(t, next().Error, "the plane did not answer within 20ms")
+		b.kernel.Forget()
+		next()
+		require.Equal(t, before, b.rules(), "what others make of the table is put right")
+		b.later(2 * time.Minute)
+		require.Equal(t, agent.StateStale, next().State)
+
+		plane.is.Store(false)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		s := next()
+		require.Equal(t, agent.StateCurrent, s.State)
+		require.EqualValues(t, 6, s.Version)
 	})
 }
 
