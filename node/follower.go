@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 		documents: documents{strings.TrimRight(server, "/"), id, opt.HTTP, opt.Silence},
 	}
 	if opt.HTTP == nil {
-		f.own = http.DefaultTransport.(*http.Transport).Clone()
+		f.own = newTransport(opt.Silence)
 		f.own.ResponseHeaderTimeout = opt.Silence
 		f.documents.client = &http.Client{Transport: f.own}
 	}
@@ -226,21 +227,29 @@ func (f *Follower) connect(ctx context.Context, yield func(Event, error) bool) (
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	silent := func() { cancel(errSilent) }
+	unanswered := time.AfterFunc(f.opt.Silence, silent) // the caller's client may wait for ever
 	resp, err := f.open(ctx)
+	unanswered.Stop()
 	if err != nil {
-		return false, err
+		return false, cmp.Or(ended(ctx), err)
 	}
 	defer resp.Body.Close()
 	if !f.polling {
 		f.opened()
 	}
 	began, before := time.Now(), f.Cursor()
-	body := newWatched(resp.Body, f.opt.Silence, func() { cancel(errSilent) })
+	body := newWatched(resp.Body, f.opt.Silence, silent)
 	err = f.read(ctx, newFrames(body, f.largest), yield)
+	return f.Cursor() != before || time.Since(began) > f.opt.MaxWait, cmp.Or(ended(ctx), err)
+}
+
+// ended is errSilent, if that ended a connection.
+func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
-		err = cause
+		return cause
 	}
-	return f.Cursor() != before || time.Since(began) > f.opt.MaxWait, err
+	return nil
 }
 
 // prepare does what must precede the first stream: keys to verify with, and a

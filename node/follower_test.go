@@ -8,10 +8,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -237,6 +242,123 @@ func TestASilentStreamIsTakenForDead(t *testing.T) {
 	opt.Silence = 100 * time.Millisecond
 	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower(url, self, opt), 1)))
 	require.Len(t, p.connections(), 2)
+}
+
+// The caller's client need not bound the wait for an answer.
+func TestAStreamThatIsNeverAnsweredIsAskedForAgain(t *testing.T) {
+	p, url := newPlane(t)
+	p.serve = func(w http.ResponseWriter, r *http.Request, after policy.EventID) {
+		if len(p.connections()) == 1 {
+			<-r.Context().Done()
+			return
+		}
+		p.add(msg{5, web, rulesA})
+		p.live(w, r, after)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	opt := hasty(0)
+	opt.Silence, opt.HTTP = 100*time.Millisecond, &http.Client{Transport: transport}
+	var why error
+	opt.Trouble = func(err error, _ time.Duration) { why = err }
+	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower(url, self, opt), 1)))
+	require.ErrorIs(t, why, errSilent)
+	require.Len(t, p.connections(), 2)
+}
+
+// swallow passes connections on to an address. Those that are there when it is called
+// bring nothing any more, and stay open, as when a host is gone.
+func swallow(t *testing.T, address string) (through string, gone func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var conns []net.Conn
+	var lost []*atomic.Bool
+	var g sync.WaitGroup
+	pass := func(to, from net.Conn, dead *atomic.Bool) {
+		defer to.Close()
+		b := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(b)
+			if err != nil {
+				return
+			}
+			if dead.Load() {
+				continue
+			}
+			if _, err := to.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}
+	g.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", address)
+			if err != nil {
+				in.Close()
+				return
+			}
+			dead := &atomic.Bool{}
+			mu.Lock()
+			conns, lost = append(conns, in, out), append(lost, dead)
+			mu.Unlock()
+			g.Go(func() { pass(out, in, dead) })
+			g.Go(func() { pass(in, out, dead) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		g.Wait()
+	})
+	return l.Addr().String(), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, dead := range lost {
+			dead.Store(true)
+		}
+	}
+}
+
+// All requests of HTTP/2 share a connection. One that is dead is not asked again.
+func TestADeadConnectionOfHTTP2IsLeft(t *testing.T) {
+	p, url := newPlane(t)
+	target := strings.TrimPrefix(url, "http://")
+	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", target },
+		FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+	})
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	through, gone := swallow(t, server.Listener.Addr().String())
+	opt := hasty(0)
+	opt.Silence = 200 * time.Millisecond
+	p.add(msg{5, web, rulesA})
+	f := NewFollower("https://"+through, self, opt)
+	f.own.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var seen []policy.EventID
+	for e, err := range f.Events(ctx) {
+		require.NoError(t, err)
+		seen = append(seen, e.ID)
+		if len(seen) == 2 {
+			break
+		}
+		gone()
+		p.add(msg{6, db, rulesB})
+	}
+	require.Equal(t, []policy.EventID{5, 6}, seen)
 }
 
 func TestWhatDoesNotVerifyIsNeverPassed(t *testing.T) {

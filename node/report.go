@@ -45,7 +45,7 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	}
 	r := &Reporter{url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
 	if r.opt.HTTP == nil {
-		r.own = http.DefaultTransport.(*http.Transport).Clone()
+		r.own = newTransport(patience)
 		r.opt.HTTP = &http.Client{Transport: r.own}
 	}
 	return r
@@ -147,8 +147,10 @@ func (r *Reporter) send(ctx context.Context) error {
 	return err
 }
 
+// patience bounds the sending of one report.
+const patience = 15 * time.Second
+
 func (r *Reporter) post(ctx context.Context, rep policy.Report) error {
-	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(policy.AppendReport(nil, rep)))

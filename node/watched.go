@@ -3,8 +3,18 @@ package node
 import (
 	"errors"
 	"io"
+	"net/http"
 	"time"
 )
+
+// newTransport makes connections of which one that has brought nothing for as long as
+// silence is closed. Over HTTP/2 a connection outlives its requests, and the next ones
+// would go by it for as long as TCP tries: a quarter of an hour, when a host is gone.
+func newTransport(silence time.Duration) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence / 2, PingTimeout: silence / 2}
+	return t
+}
 
 // errSilent ends a connection that has brought nothing for Options.Silence.
 var errSilent = errors.New("the stream was silent for too long")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -161,6 +162,10 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = config
+	// All requests of HTTP/2 go by one connection. One to a host that is gone would be used
+	// for a quarter of an hour, also by a watch that knows that it is silent.
+	const silence = 30 * time.Second
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence / 2}
 	if c.dial != nil {
 		transport.DialContext = c.dial
 	}
