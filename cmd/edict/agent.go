@@ -136,12 +136,12 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	defer page.close()
 	opts := make([]agent.Options, len(roots))
 	for i, dir := range roots {
-		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Traced: a.applied(f.node), Metrics: measured, Log: log}
+		opts[i] = agent.Options{Node: id, Dir: dir, Server: c.Server(), Follow: node.Options{HTTP: shown}, Traced: a.applied(string(id)), Metrics: measured, Log: log}
 		if len(roots) > 1 {
 			opts[i].Log = log.With("dir", dir)
 		}
 		if f.onChange != "" {
-			opts[i].OnChange = f.command(&a.console, dir)
+			opts[i].OnChange = f.command(&a.console, id, dir)
 		}
 	}
 	enf, err := f.enforcer(cmd, opts[0], c, shown)
@@ -279,13 +279,13 @@ func openAgent(ctx context.Context, opt agent.Options, enf enforcer) ([]running,
 }
 
 // command runs --on-change for one install root.
-func (f agentFlags) command(a *console, dir string) func(context.Context, uint64) error {
+func (f agentFlags) command(a *console, id policy.NodeID, dir string) func(context.Context, uint64) error {
 	return func(ctx context.Context, version uint64) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, f.patience, fmt.Errorf("it did not end in %s", f.patience))
 		defer cancel()
 		c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onChange)
 		c.Dir = dir
-		c.Env = append(os.Environ(), "EDICT_NODE="+f.node, "EDICT_DIR="+dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
+		c.Env = append(os.Environ(), "EDICT_NODE="+string(id), "EDICT_DIR="+dir, "EDICT_VERSION="+strconv.FormatUint(version, 10))
 		out := cli.Whole(a.stderr)
 		c.Stdout, c.Stderr = out, out // stdout carries data, and the agent has none
 		c.WaitDelay = 5 * time.Second
