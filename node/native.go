@@ -230,10 +230,11 @@ func (s *session) take(ctx context.Context, m *nats.Msg) error {
 }
 
 // ofAnotherLog reports whether a live message is of another log than the last
-// answer.
+// answer, or no answer has shown yet which log that is. Else who has missed nothing would
+// take an old message under an id to come.
 func (s *session) ofAnotherLog(m *nats.Msg, i item) bool {
 	log := m.Header.Get(wire.HeaderLog)
-	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && s.f.base != 0 && i.base != s.f.base
+	return log != "" && s.f.log != "" && log != s.f.log || i.base != 0 && i.base != s.f.base
 }
 
 // openLive verifies a live message, its subject included.

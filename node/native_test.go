@@ -53,6 +53,7 @@ type natsPlane struct {
 	fail     string // in place of an answer
 	resync   bool
 	silent   bool // publishes nothing
+	mute     bool // does not say which log an answer is about unless a message of it does, as older planes
 	asked    []policy.EventID
 	tables   bool // the last one said that its reader enforces them
 	answered chan struct{}
@@ -119,7 +120,11 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	for _, o := range owed {
 		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
 	}
-	header := nats.Header{wire.HeaderUpTo: {upTo.String()}, wire.HeaderLog: {p.log}}
+	header := nats.Header{wire.HeaderUpTo: {upTo.String()}}
+	if !p.mute {
+		seq, _ := upTo.Seq(p.base)
+		header[wire.HeaderLog], header[wire.HeaderLogSeq] = []string{p.log}, []string{strconv.FormatUint(seq, 10)}
+	}
 	if p.resync || foreign {
 		header[wire.HeaderResync] = []string{"true"}
 	}
@@ -476,6 +481,27 @@ func TestOverNATSAMessageOfAnotherLogIsNotBelieved(t *testing.T) {
 	}
 	require.Zero(t, f.Refused())
 	require.Equal(t, rulesB, string(f.Rows()[0].Rules))
+}
+
+// A follower that missed nothing has seen no message of the log, and takes no old one
+// under an id to come all the same. Of a plane that does not say where its answers stand
+// in the log it learns it by asking.
+func TestOverNATSAnOldMessageIsNotBelievedByWhoMissedNothing(t *testing.T) {
+	for name, mute := range map[string]bool{"": false, "of an older plane": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newNATSPlane(t)
+			p.mute = mute
+			one := p.publish(web, rulesA)
+			p.publish(web, rulesB)
+			f := p.follower(policy.EndOf(fakeBase, p.head))
+			r := p.read(f)
+			p.awaitAnswers(1)
+			p.tellAs(wire.PrefixNode+"n1."+web.String(), p.headers(p.next(50), 0), p.envelope(msg{one, web, rulesA}))
+			p.awaitAnswers(1) // it asks which log that is of
+			require.Equal(t, rulesB, string(r.want(p.publish(web, rulesB)).Policy.Rules))
+			require.Zero(t, f.Refused())
+		})
+	}
 }
 
 func TestOverNATSWhatComesTwiceIsToldOnce(t *testing.T) {

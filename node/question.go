@@ -21,6 +21,7 @@ type answer struct {
 	items  []item
 	upTo   policy.EventID
 	log    string // which log it is about; "" if it does not name one
+	base   uint64 // that its ids are counted from; 0: it does not say
 	resync bool   // the node must pull
 }
 
@@ -56,6 +57,7 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 		if m.Header.Get(wire.HeaderUpTo) != "" {
 			a.upTo, err = eventID(m, wire.HeaderUpTo)
 			a.log = cmp.Or(m.Header.Get(wire.HeaderLog), a.log)
+			a.base = cmp.Or(baseOf(a.upTo, m.Header.Get(wire.HeaderLogSeq)), a.base)
 			a.resync = m.Header.Get(wire.HeaderResync) == "true"
 			if now, _ := s.inbox.Dropped(); err == nil && now != lost {
 				err = errDropped
@@ -73,8 +75,18 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 		if err != nil {
 			return answer{}, s.f.refuse(m.Header.Get(wire.HeaderEventID), err)
 		}
-		a.items, a.log = append(a.items, i), m.Header.Get(wire.HeaderLog)
+		a.items, a.log, a.base = append(a.items, i), m.Header.Get(wire.HeaderLog), cmp.Or(i.base, a.base)
 	}
+}
+
+// baseOf is what an id is counted from that stands at a sequence; 0: it is not known.
+func baseOf(id policy.EventID, seq string) uint64 {
+	n, err := strconv.ParseUint(seq, 10, 64)
+	if err != nil {
+		return 0 // of a plane that does not say it
+	}
+	base, _ := id.Seq(n)
+	return base
 }
 
 // part is the next message of the answer at a subject. It skips those of an earlier
@@ -133,12 +145,7 @@ func (s *session) ask(ctx context.Context) (behind bool, err error) {
 // noteLog notes which log the answer is about. Live messages of another log are
 // not taken.
 func (s *session) noteLog(a answer) {
-	s.f.log = cmp.Or(a.log, s.f.log)
-	for _, i := range a.items {
-		if i.base != 0 {
-			s.f.base = i.base
-		}
-	}
+	s.f.log, s.f.base = cmp.Or(a.log, s.f.log), cmp.Or(a.base, s.f.base)
 }
 
 // resync pulls because the answer requires it. After an answer about another log the

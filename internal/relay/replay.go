@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
@@ -66,7 +67,10 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	if err := r.replyItems(node, q.After, a, reply); err != nil {
 		return err
 	}
-	end := map[string][]string{wire.HeaderUpTo: {a.upTo.String()}}
+	// Who missed nothing learns here which log live messages must be of.
+	end := map[string][]string{
+		wire.HeaderUpTo: {a.upTo.String()}, wire.HeaderLog: {r.envelopes.log}, wire.HeaderLogSeq: {strconv.FormatUint(a.seq, 10)},
+	}
 	if a.pull && !fault.Always(fault.Silence) {
 		end[wire.HeaderResync] = []string{"true"}
 	}
