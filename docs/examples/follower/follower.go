@@ -27,8 +27,8 @@ func (f *follower) hear(m *nats.Msg) bool {
 	}
 	prev, err := strconv.ParseUint(m.Header.Get("Edict-Prev"), 10, 64)
 	switch {
-	case err != nil || f.log != "" && e.log != f.log:
-		return false // not believed
+	case err != nil || e.log != f.log || e.base != 0 && e.base != f.base:
+		return false // not believed: it may be an old message under an id to come
 	case e.resync:
 		f.confirmed = 0
 		return false // ask for everything
@@ -142,16 +142,14 @@ func (f *follower) question(ctx context.Context, after uint64) (list []event, up
 			continue
 		case m.Header.Get("Edict-Up-To") != "":
 			upTo, err = strconv.ParseUint(m.Header.Get("Edict-Up-To"), 10, 64)
-			if log := m.Header.Get("Edict-Log"); log != "" {
-				f.log = log
-			}
-			return list, upTo, m.Header.Get("Edict-Resync") == "true", err
+			seq, noSeq := strconv.ParseUint(m.Header.Get("Edict-Log-Seq"), 10, 64)
+			f.log, f.base = m.Header.Get("Edict-Log"), upTo>>22-seq
+			return list, upTo, m.Header.Get("Edict-Resync") == "true", errors.Join(err, noSeq)
 		}
 		e, err := f.keys.open(m, f.node)
 		if err != nil {
 			return nil, 0, false, fmt.Errorf("a message of an answer: %w", err)
 		}
-		f.log = e.log
 		list = append(list, e)
 	}
 }

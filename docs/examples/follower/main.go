@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"time"
@@ -69,26 +70,45 @@ func run(ctx context.Context, url, creds, node string, trusted []byte, changed f
 		return err
 	}
 	hint() // and so there is a question on connect, after the subscription
+	wait := pause(leastPause)
 	for tick := time.NewTicker(30 * time.Second); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ask:
-			err = f.ask(ctx)
-		case <-tick.C:
-			err = f.ask(ctx)
 		case m := <-live:
 			if !f.hear(m) {
 				hint()
 			}
+			continue
+		case <-ask:
+		case <-tick.C:
 		}
-		if errors.Is(err, errBehind) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
-			time.AfterFunc(100*time.Millisecond, hint) // another worker may answer, or this one later
-		} else if err != nil && ctx.Err() == nil {
+		err := f.ask(ctx)
+		switch {
+		case err == nil:
+			wait = leastPause
+		case errors.Is(err, errBehind), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+			time.AfterFunc(wait.next(), hint) // another worker may answer, or this one later
+		case ctx.Err() == nil:
 			return err
 		}
-		err = nil
 	}
+}
+
+// pause is before the next question. It grows, and no two nodes have the same, so that a
+// plane that is back is not asked by all at once.
+type pause time.Duration
+
+const (
+	leastPause = pause(100 * time.Millisecond)
+	mostPause  = pause(10 * time.Second)
+)
+
+// next is between half of the pause and all of it.
+func (p *pause) next() time.Duration {
+	half := *p / 2
+	*p = min(*p*2, mostPause)
+	return time.Duration(half + rand.N(half+1))
 }
 
 // row is what one policy says to the node: under which id, and the rules, of
@@ -109,4 +129,5 @@ type follower struct {
 	confirmed uint64         // nothing up to here is missing: what answers said
 	acted     uint64         // the highest id acted upon
 	log       string         // the log that the last answer was about
+	base      uint64         // and what its ids count from
 }

@@ -125,7 +125,7 @@ func (p *plane) answer(m *nats.Msg) {
 		}
 	}
 	p.send(0, m.Reply, list...)
-	end := nats.Header{"Edict-Up-To": {policy.EndOf(base, p.head).String()}, "Edict-Log": {p.log}}
+	end := nats.Header{"Edict-Up-To": {policy.EndOf(base, p.head).String()}, "Edict-Log": {p.log}, "Edict-Log-Seq": {fmt.Sprint(p.head)}}
 	if p.resync || q.After < policy.NewEventID(base, 0, 0) {
 		end.Set("Edict-Resync", "true")
 		p.resync = false
@@ -137,10 +137,23 @@ func (p *plane) answer(m *nats.Msg) {
 func (p *plane) send(prev policy.EventID, to string, list ...change) {
 	var run []artifact.Message
 	for _, c := range list {
-		rules, err := artifact.PrepareRules([]byte(c.rules), 0)
+		run = append(run, artifact.Message{Node: "n1", Policy: c.policy, Revision: c.policy, Version: p.seq(c.id), GeneratedAt: time.Now()})
+	}
+	p.seal(prev, to, run, list...)
+}
+
+func (p *plane) seq(id policy.EventID) uint64 {
+	seq, ok := id.Seq(base)
+	require.True(p.t, ok)
+	return seq
+}
+
+// seal seals a run, and sends it under the ids of changes.
+func (p *plane) seal(prev policy.EventID, to string, run []artifact.Message, list ...change) {
+	for i := range run {
+		rules, err := artifact.PrepareRules([]byte(list[i].rules), 0)
 		require.NoError(p.t, err)
-		seq, _ := c.id.Seq(base)
-		run = append(run, artifact.Message{Node: "n1", Policy: c.policy, Revision: c.policy, Version: seq, GeneratedAt: time.Now(), Rules: rules})
+		run[i].Rules = rules
 	}
 	_, err := p.keys.Current.SealRuns(nil, run, func(i int, wire []byte) {
 		subject := to
@@ -203,6 +216,14 @@ func TestTheExampleFollows(t *testing.T) {
 	p.change(false, change{policy: web, rules: "[]"}) // signed alone
 	p.want(web, "[]")
 	require.Len(t, p.asked, 2, "what is live and whole costs no question")
+
+	// An old message under an id to come is of no log that is known: it asks.
+	p.mu.Lock()
+	old := artifact.Message{Node: "n1", Policy: web, Revision: web, Version: p.seq(first.id), GeneratedAt: time.Now()}
+	p.seal(p.prev, "", []artifact.Message{old}, change{policy.NewEventID(base, 99, 3), web, allow})
+	p.mu.Unlock()
+	p.wait()
+	require.Empty(t, p.out)
 
 	// What was lost shows at the next message.
 	p.change(true, change{policy: web, rules: deny})
@@ -307,6 +328,22 @@ func TestTheExampleEndsWhereThereIsNoSuchNode(t *testing.T) {
 	err := <-ended
 	require.ErrorContains(t, err, "node_not_found")
 	ended <- nil
+}
+
+// A plane that is away is asked less and less often, and not by all nodes at once.
+func TestThePausesOfTheExampleGrow(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		p := leastPause
+		for _, whole := range []time.Duration{100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000} {
+			whole *= time.Millisecond
+			got := p.next()
+			require.GreaterOrEqual(t, got, whole/2)
+			require.LessOrEqual(t, got, whole)
+			seen[got] = true
+		}
+	}
+	require.Greater(t, len(seen), 100)
 }
 
 // The numbers of the page are those that the code makes.

@@ -45,6 +45,7 @@ func parseKeys(doc []byte) (keys, error) {
 // event is a message whose signature was verified.
 type event struct {
 	id     uint64
+	base   uint64 // that the id counts from; 0 of a message to pull
 	name   string // the last part of its subject
 	log    string
 	policy string // of a row; else it is about an artifact or a message to pull
@@ -92,7 +93,7 @@ func (k keys) open(m *nats.Msg, node string) (e event, err error) {
 	if e.id, err = strconv.ParseUint(m.Header.Get("Edict-Event-Id"), 10, 64); err != nil || e.id>>22 < env.Version {
 		return e, fmt.Errorf("its id is %q", m.Header.Get("Edict-Event-Id"))
 	}
-	e.name, e.log = env.Name, m.Header.Get("Edict-Log")
+	e.base, e.name, e.log = e.id>>22-env.Version, env.Name, m.Header.Get("Edict-Log")
 	var payload struct {
 		Policy      string          `json:"policy_id"`
 		Fingerprint string          `json:"fingerprint"`
@@ -106,7 +107,7 @@ func (k keys) open(m *nats.Msg, node string) (e event, err error) {
 			err = errors.New("its rules are not those of its name and fingerprint")
 		}
 	case "state": // the reason is its name
-		e.name, e.resync = "state", env.Name == "resync"
+		e.base, e.name, e.resync = 0, "state", env.Name == "resync"
 	default:
 		e.name = "artifact." + env.Kind + "." + env.Name
 	}
