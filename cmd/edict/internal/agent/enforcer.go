@@ -178,6 +178,7 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
 		e.status.fail(err)
 	}
+	e.status.hear(e.follower.StreamError())
 	e.logChange()
 	return e, nil
 }
@@ -193,11 +194,23 @@ func (e *Enforcer) take(ctx context.Context, text []byte) error {
 		return err
 	}
 	if err := e.nft.Apply(ctx, ruleset); err != nil {
-		return err
+		return e.takeBack(ctx, err)
 	}
 	e.ruleset = ruleset
 	e.status.apply(table, ruleset.Elements(), e.opt.Now())
 	return nil
+}
+
+// takeBack has the kernel hold what was applied last, where it took a table and holds it
+// otherwise. It returns why that is so.
+func (e *Enforcer) takeBack(ctx context.Context, why error) error {
+	if !errors.As(why, new(*enforce.MismatchError)) || e.ruleset == nil {
+		return why
+	}
+	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
+		return fmt.Errorf("%w; and the table before it could not be put back: %w", why, err)
+	}
+	return why
 }
 
 // changed has the plane asked soon.
@@ -257,6 +270,10 @@ func (e *Enforcer) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	var unkept *unkeptError
+	if errors.As(err, &unkept) {
+		err = nil
+	}
 	e.traced(causes, began, err)
 	e.opt.Metrics.asked(err)
 	if err == nil {
@@ -270,6 +287,7 @@ func (e *Enforcer) look(ctx context.Context) {
 	if known {
 		e.say(rep, drift, err)
 	}
+	e.status.miss(unkept)
 	e.status.hear(e.follower.StreamError())
 	e.logChange(causes...)
 }
@@ -298,9 +316,15 @@ func (e *Enforcer) logChange(causes ...string) {
 		}
 	}
 	before, now := e.logged, e.status.At(e.opt.Now())
-	switch {
-	case now.Fingerprint != before.Fingerprint:
+	if now.Fingerprint != before.Fingerprint {
 		log.Info("a table is in force", "version", now.Version)
+	}
+	switch {
+	case now.unkept && !before.unkept:
+		log.Warn("the table in force cannot be kept: after a boot the one before it would be in force", "version", now.Version, "error", now.Error)
+	case now.Fingerprint != before.Fingerprint:
+	case before.unkept && now.Error == "":
+		log.Info("the table in force is kept", "version", now.Version)
 	case now.State == before.State && (now.Error == "") == (before.Error == ""):
 	case now.State == StateStale && before.State != StateStale:
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
@@ -359,10 +383,10 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 	if err := e.take(ctx, got.Body); err != nil {
 		return &refusedError{err}
 	}
-	if err := artifact.ReplaceFile(e.opt.FS, e.root.path(tableFile), got.Body); err != nil {
-		return fmt.Errorf("keep the table, which is in force: %w", err)
-	}
 	e.right = got.LogSeq
+	if err := artifact.ReplaceFile(e.opt.FS, e.root.path(tableFile), got.Body); err != nil {
+		return &unkeptError{err}
+	}
 	e.etag = got.ETag // else it is asked for, and kept, again
 	return nil
 }
@@ -371,7 +395,7 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 func (e *Enforcer) held() *client.HeldTable {
 	var held client.HeldTable
 	sum, err := base64.StdEncoding.DecodeString(e.status.Fingerprint)
-	if err != nil || copy(held.Fingerprint[:], sum) != len(held.Fingerprint) {
+	if err != nil || e.status.unkept || copy(held.Fingerprint[:], sum) != len(held.Fingerprint) {
 		return nil
 	}
 	held.Read = func() ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/internal/test/fakenft"
 	"github.com/edictdev/edict/node"
+	"github.com/edictdev/edict/policy"
 )
 
 // tableOf is a table with one entry for any peer.
@@ -104,6 +106,7 @@ type bench struct {
 
 	through  enforce.Kernel  // in front of kernel; nil: nothing is
 	tables   agent.Tables    // in place of plane; nil: plane
+	disk     agent.FS        // nil: the machine's
 	patience time.Duration   // with which it waits for a table
 	enforcer *agent.Enforcer // of the present life
 }
@@ -131,7 +134,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
 		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, Now: b.clock, Metrics: b.shown,
+		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, FS: b.disk, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -383,6 +386,108 @@ func TestAPlaneThatNeverAnswersIsGivenUpAndAskedAgain(t *testing.T) {
 		s := next()
 		require.Equal(t, agent.StateCurrent, s.State)
 		require.EqualValues(t, 6, s.Version)
+	})
+}
+
+// Until the plane was reached nobody would say that the kept table is right no more.
+func TestAKeptTableIsNotCurrentBeforeThePlaneIsReached(t *testing.T) {
+	b := newBench(t)
+	plane := &stuck{shelf: b.plane}
+	b.tables = plane
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
+	require.Equal(t, agent.StateCurrent, b.kept().State)
+	plane.is.Store(true)
+	b.life(func(func() agent.Status) {
+		s := b.kept()
+		require.Equal(t, agent.StatePolling, s.State)
+		require.Equal(t, "the plane was not reached yet", s.Error)
+	})
+}
+
+// fullDisk is a disk without room for a file, while it is full.
+type fullDisk struct {
+	tree.Disk
+	full atomic.Bool
+}
+
+func (d *fullDisk) WriteFile(name string, content []byte) error {
+	if d.full.Load() && strings.HasSuffix(name, "table.json.next") {
+		return syscall.ENOSPC
+	}
+	return d.Disk.WriteFile(name, content)
+}
+
+// What is in force is right, whether or not there is room to keep it for the next boot.
+func TestATableThatCannotBeKeptIsInForceAllTheSame(t *testing.T) {
+	b, said := heard(t)
+	disk := &fullDisk{}
+	b.disk = disk
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		disk.full.Store(true)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		s := next()
+		require.EqualValues(t, 6, s.Version)
+		require.Contains(t, b.rules(), "444")
+		b.later(2 * time.Minute)
+		before := said.count()
+		for range 3 {
+			s = next()
+			require.Equal(t, agent.StateCurrent, s.State, "the plane confirms it")
+			require.Contains(t, s.Error, "keep the table, which is in force")
+		}
+		require.Greater(t, said.count(), before)
+		require.Equal(t, policy.OutcomeApplied, said.last().Outcome)
+		disk.full.Store(false)
+		next()
+		require.Empty(t, next().Error)
+	})
+	kept, err := disk.ReadFile(b.dir + "/table.json")
+	require.NoError(t, err)
+	require.Equal(t, tableOf(6, allowTCP(444)), kept)
+}
+
+// forgetful is a kernel that takes a transaction and holds something else, if the
+// transaction has a word.
+type forgetful struct {
+	*fakenft.Kernel
+	word atomic.Pointer[string]
+}
+
+func (f *forgetful) List(ctx context.Context) (*enforce.Listing, error) {
+	l, err := f.Kernel.List(ctx)
+	if word := f.word.Load(); l != nil && word != nil && strings.Contains(f.Dump(), *word) {
+		l.Flagged = true
+	}
+	return l, err
+}
+
+func TestATableThatTheKernelHoldsOtherwiseIsTakenBack(t *testing.T) {
+	b, said := heard(t)
+	kernel := &forgetful{Kernel: b.kernel}
+	b.through = kernel
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		before, word := b.rules(), "444"
+		kernel.word.Store(&word)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		for range 3 {
+			s := next()
+			require.Equal(t, agent.StateRefused, s.State)
+			require.EqualValues(t, 5, s.Version)
+			require.Contains(t, s.Error, "the kernel holds another ruleset than it was given")
+		}
+		said.until(t, next, policy.OutcomeRefused, "the kernel holds another ruleset than it was given")
+		said.mu.Lock()
+		defer said.mu.Unlock()
+		for i, held := range said.held {
+			if said.all[i].Outcome == policy.OutcomeRefused {
+				require.Equal(t, before, held, "the table in force stays")
+			}
+		}
 	})
 }
 

@@ -43,7 +43,18 @@ type Status struct {
 	ConfirmedAt   time.Time `json:"confirmed_at,omitzero"`
 	MaxAgeSeconds float64   `json:"max_age_seconds"`
 	Error         string    `json:"error,omitempty"` // of the last look at the plane
+
+	unkept bool // the table in force is not the one that a boot would put in force
 }
+
+// unkeptError: the plane's table is in force, and could not be kept for the next boot.
+type unkeptError struct{ err error }
+
+func (e *unkeptError) Error() string {
+	return fmt.Sprintf("keep the table, which is in force: %v; make room for it, or have it be written, and it is kept at the next look", e.err)
+}
+
+func (e *unkeptError) Unwrap() error { return e.err }
 
 // At is the status as it is at a moment: what was not confirmed for too long is
 // stale, whether an agent runs or not. So is what was confirmed that far in the
@@ -63,6 +74,13 @@ func (s *Status) apply(t *enforce.Table, elements int, now time.Time) {
 // confirm notes that the plane serves what is in force.
 func (s *Status) confirm(now time.Time) {
 	s.State, s.ConfirmedAt, s.Error = StateCurrent, now, ""
+}
+
+// miss notes why the table in force is not kept; nil: it is.
+func (s *Status) miss(unkept *unkeptError) {
+	if s.unkept = unkept != nil; s.unkept {
+		s.Error = unkept.Error()
+	}
 }
 
 // hear notes why the plane's events do not come; nil: they do. What is in force
