@@ -781,6 +781,18 @@ func TestAStateFileOutlivesTheFollower(t *testing.T) {
 	}
 }
 
+// A state that can never be kept is no state to go on from: that is said at once.
+func TestAStateFileNeedsItsDirectory(t *testing.T) {
+	_, url := newPlane(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	opt := hasty(0)
+	opt.From, opt.State = nil, filepath.Join(t.TempDir(), "nowhere", "state.json")
+	var kept *StateFileError
+	require.ErrorAs(t, NewFollower(url, self, opt).Run(ctx, func(Event) error { return nil }), &kept)
+	require.ErrorContains(t, kept, "nowhere: no such file or directory; make the directory")
+}
+
 // A file of before there were event ids keeps the rows, and pulls.
 func TestAnOldStateFilePulls(t *testing.T) {
 	p := newNATSPlane(t)

@@ -157,16 +157,19 @@ func ParseKeys(doc []byte) (*artifact.TrustSet, error) {
 	return trust, addKeys(trust, doc)
 }
 
+// keysDocument is what a plane shows at /v1/keys.
+type keysDocument struct {
+	Items []struct {
+		KeyID     string     `json:"key_id"`
+		Alg       string     `json:"alg"`
+		Plane     string     `json:"plane"`
+		PublicKey []byte     `json:"public_key"`
+		NotAfter  *time.Time `json:"not_after"`
+	} `json:"items"`
+}
+
 func addKeys(trust *artifact.TrustSet, body []byte) error {
-	var doc struct {
-		Items []struct {
-			KeyID     string     `json:"key_id"`
-			Alg       string     `json:"alg"`
-			Plane     string     `json:"plane"`
-			PublicKey []byte     `json:"public_key"`
-			NotAfter  *time.Time `json:"not_after"`
-		} `json:"items"`
-	}
+	var doc keysDocument
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
@@ -24,6 +25,9 @@ type StateFileError struct {
 
 // Error says what to do.
 func (e *StateFileError) Error() string {
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return fmt.Sprintf("state file %s: %v; make the directory", e.Path, e.Err)
+	}
 	return fmt.Sprintf("state file %s: %v; remove it to begin anew", e.Path, e.Err)
 }
 
@@ -55,6 +59,10 @@ func (f *Follower) restore() error {
 	}
 	text, err := os.ReadFile(f.opt.State)
 	if errors.Is(err, fs.ErrNotExist) {
+		// Without its directory there never will be one.
+		if _, err := os.Stat(filepath.Dir(f.opt.State)); err != nil {
+			return &StateFileError{f.opt.State, err}
+		}
 		f.restored = true
 		return nil
 	}

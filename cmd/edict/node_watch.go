@@ -223,8 +223,11 @@ func readKeys(file string) (*artifact.TrustSet, error) {
 		return nil, err
 	}
 	keys, err := node.ParseKeys(text)
+	if err == nil && len(keys.Keys(artifact.PlanePolicy)) == 0 {
+		err = errors.New("there is no key of the policy plane in it")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w; write into it what the plane shows: edict key list -o json", file, err)
 	}
 	return keys, nil
 }
