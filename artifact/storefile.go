@@ -64,7 +64,7 @@ func (s *Store) Keep(files Files, path string) error {
 // it is on disk. After a crash the file is the old one or the new one. Whoever
 // calls it for one path does so one at a time.
 func ReplaceFile(files Files, path string, content []byte) error {
-	next := path + ".next"
+	next := Next(path)
 	if err := files.RemoveAll(next); err != nil {
 		return err
 	}
@@ -79,3 +79,6 @@ func ReplaceFile(files Files, path string, content []byte) error {
 	}
 	return files.SyncDir(filepath.Dir(path))
 }
+
+// Next is where ReplaceFile writes what becomes the file. A crash may leave it there.
+func Next(path string) string { return path + ".next" }

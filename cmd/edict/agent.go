@@ -117,6 +117,9 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.patience <= 0 {
+		return cli.Usage(cmd, "--on-change-timeout %s: give a time above 0", f.patience)
+	}
 	roots, err := f.roots(cmd)
 	if err != nil {
 		return err

@@ -134,6 +134,9 @@ func (a *Agent) pin() (artifact.Pin, error) {
 // installed by hand before any was accepted is judged like one that comes.
 func (a *Agent) recover() error {
 	done, err := a.root.recover(a.store.SetFingerprint())
+	if err == nil {
+		err = a.root.sweep(tree.AcceptedFile, changeFile)
+	}
 	if err != nil {
 		return fmt.Errorf("end the interrupted install: %w", err)
 	}

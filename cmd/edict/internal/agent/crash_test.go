@@ -138,6 +138,16 @@ func (i *installing) crashAgain(t *testing.T, d disk, left crashfs.After, when s
 	return whole.Steps()
 }
 
+func TestTheNextStartClearsAwayWhatWasCutOff(t *testing.T) {
+	d := newDisk(t, true)
+	for _, name := range []string{"accepted.json.next", "on-change.done.next"} {
+		require.NoError(t, d.WriteFile(dir+"/"+name, []byte("{")))
+	}
+	before := d.Files(".")
+	d.open(t, agent.Options{})
+	require.Len(t, d.Files("."), len(before)-2)
+}
+
 func TestASetThatWasDamagedOnDiskIsInstalledAgain(t *testing.T) {
 	d := newDisk(t, true)
 	set := release{version: 5}.make()

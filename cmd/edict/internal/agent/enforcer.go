@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -163,6 +162,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		e.reports = node.NewReporter(opt.Server, opt.Node, opt.Report)
 	}
 	e.status = Status{Node: opt.Node, State: StateNone, MaxAgeSeconds: opt.MaxAge.Seconds()}
+	if err := e.root.sweep(tableFile, statusFile); err != nil {
+		opt.Log.Warn("the status cannot be written", "node", opt.Node, "error", err)
+	}
 	text, err := opt.FS.ReadFile(e.root.path(tableFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -177,6 +179,7 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if err := e.take(ctx, text); err != nil {
 		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
 		e.status.fail(err)
+		e.logged = e.status // that is said
 	}
 	e.status.hear(e.follower.StreamError())
 	e.logChange()
@@ -422,6 +425,6 @@ func RemoveTable(ctx context.Context, kernels []enforce.Kernel, dir string) erro
 			return err
 		}
 	}
-	disk := tree.Disk{}
-	return errors.Join(disk.RemoveAll(filepath.Join(dir, tableFile)), disk.RemoveAll(filepath.Join(dir, statusFile)), disk.SyncDir(dir))
+	r := root{tree.Disk{}, dir}
+	return errors.Join(r.fs.RemoveAll(r.path(tableFile)), r.fs.RemoveAll(r.path(statusFile)), r.sweep(tableFile, statusFile), r.fs.SyncDir(dir))
 }

@@ -3,11 +3,15 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +110,7 @@ type bench struct {
 
 	through  enforce.Kernel  // in front of kernel; nil: nothing is
 	tables   agent.Tables    // in place of plane; nil: plane
+	log      *slog.Logger    // nil: nobody reads it
 	disk     agent.FS        // nil: the machine's
 	patience time.Duration   // with which it waits for a table
 	enforcer *agent.Enforcer // of the present life
@@ -134,7 +139,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
 		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, FS: b.disk, Now: b.clock, Metrics: b.shown,
+		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, FS: b.disk, Log: b.log, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -161,6 +166,18 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	})
 	cancel()
 	require.NoError(b.t, <-ended)
+}
+
+// syncBuffer is a buffer that several may write to.
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
 }
 
 // clock is the time of the agent, which only later moves while it lives.
@@ -501,12 +518,41 @@ func TestADamagedTableIsNotPutInForce(t *testing.T) {
 	require.NoError(t, disk.WriteFile(b.dir+"/table.json", []byte(strings.Replace(string(text), "443", "22", 1))))
 	b.kernel = fakenft.New()
 	b.plane.put(nil, errors.New("away"))
+	var log syncBuffer
+	b.log = slog.New(slog.NewTextHandler(&log, nil))
+	defer func() {
+		require.Contains(t, log.String(), "the kept table cannot be applied")
+		require.Equal(t, 1, strings.Count(log.String(), "it was changed"), "nothing is said of a plane that was not asked")
+	}()
 	b.life(func(next func() agent.Status) {
 		require.Empty(t, b.rules())
 		b.plane.put(text, nil)
 		require.Equal(t, agent.StateCurrent, next().State)
 		require.Contains(t, b.rules(), "443")
 	})
+}
+
+// What a crash left half written is cleared away by the next start, and by who removes the table.
+func TestAFileThatWasCutOffIsClearedAway(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(nil, errors.New("away"))
+	left := func() {
+		for _, name := range []string{"table.json.next", "status.json.next"} {
+			require.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte("{"), 0o600))
+		}
+	}
+	left()
+	b.life(func(next func() agent.Status) {
+		next()
+		names, err := filepath.Glob(b.dir + "/*.next")
+		require.NoError(t, err)
+		require.NotContains(t, names, b.dir+"/table.json.next")
+	})
+	left()
+	require.NoError(t, agent.RemoveTable(t.Context(), []enforce.Kernel{b.kernel}, b.dir))
+	names, err := filepath.Glob(b.dir + "/*")
+	require.NoError(t, err)
+	require.Empty(t, names)
 }
 
 func TestWhatOthersMakeOfTheTableIsPutRight(t *testing.T) {

@@ -132,3 +132,13 @@ func (r root) recover(accepted string) (done bool, err error) {
 	}
 	return false, tree.Clear(r.fs, out)
 }
+
+// sweep clears away what a crash left half written of files.
+func (r root) sweep(names ...string) error {
+	for _, name := range names {
+		if err := r.fs.RemoveAll(artifact.Next(r.path(name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

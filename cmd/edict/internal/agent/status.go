@@ -123,7 +123,7 @@ func ReadStatus(files interface{ ReadFile(string) ([]byte, error) }, dir string)
 		return s, err
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
-		return s, fmt.Errorf("%s: %w", filepath.Join(dir, statusFile), err)
+		return s, fmt.Errorf("%s: %w; an agent that runs writes it anew within 30 s", filepath.Join(dir, statusFile), err)
 	}
 	return s, nil
 }
