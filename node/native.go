@@ -295,13 +295,11 @@ func (s *session) open(m *nats.Msg) (item, error) {
 		return item{}, err
 	}
 	e.Traceparent = m.Header.Get(wire.HeaderTraceparent)
-	i := item{id: id, name: name, event: e}
-	if place, _ := id.Seq(0); place < env.Version {
+	place, _ := id.Seq(0)
+	if place < env.Version {
 		return item{}, fmt.Errorf("its id %s is not one of log sequence %d", id, env.Version)
-	} else if e.Type != TypeStateUpdated {
-		i.base = place - env.Version
 	}
-	return i, nil
+	return item{id: id, name: name, base: place - env.Version, event: e}, nil
 }
 
 func eventID(m *nats.Msg, header string) (policy.EventID, error) {

@@ -198,11 +198,14 @@ func (p *natsPlane) tellAs(subject string, h nats.Header, body []byte) {
 
 // word tells the node to pull.
 func (p *natsPlane) word(id, prev policy.EventID, reason string) {
-	body := p.sealed(p.signer, artifact.Envelope{
+	p.tellAs(wire.PrefixNode+"n1.state", p.headers(id, prev), p.wordBody(id, reason))
+}
+
+func (p *natsPlane) wordBody(id policy.EventID, reason string) []byte {
+	return p.sealed(p.signer, artifact.Envelope{
 		Kind: artifact.KindState, Node: string(self), Name: reason, Version: p.seqOf(id),
 		Payload: fmt.Appendf(nil, `{"node_id":"n1","reason":%q}`, reason),
 	})
-	p.tellAs(wire.PrefixNode+"n1.state", p.headers(id, prev), body)
 }
 
 func (p *natsPlane) set(f func()) {
@@ -502,6 +505,27 @@ func TestOverNATSAnOldMessageIsNotBelievedByWhoMissedNothing(t *testing.T) {
 			require.Zero(t, f.Refused())
 		})
 	}
+}
+
+// An old message to pull under an id to come is not believed either: it would hide the
+// ones that do come.
+func TestOverNATSAnOldWordToPullHidesNoNewOne(t *testing.T) {
+	p := newNATSPlane(t)
+	f := p.follower(origin)
+	r := p.read(f)
+	p.awaitAnswers(1)
+	one := p.publish(web, rulesA)
+	r.want(one)
+	p.pulls()
+	end := policy.EndOf(fakeBase, p.head)
+	p.set(func() { p.word(end, one, "datapath") })
+	require.Equal(t, end, r.pulled().ID)
+	p.tellAs(wire.PrefixNode+"n1.state", p.headers(p.next(50), end), p.wordBody(end, "datapath"))
+	p.awaitAnswers(1) // it asks which log that is of
+	next := policy.EndOf(fakeBase, p.head+1)
+	p.set(func() { p.head++; p.word(next, end, "datapath"); p.prev = next })
+	require.Equal(t, next, r.pulled().ID)
+	require.Equal(t, rulesA, string(r.want(p.publish(db, rulesA)).Policy.Rules))
 }
 
 func TestOverNATSWhatComesTwiceIsToldOnce(t *testing.T) {

@@ -27,7 +27,7 @@ func (f *follower) hear(m *nats.Msg) bool {
 	}
 	prev, err := strconv.ParseUint(m.Header.Get("Edict-Prev"), 10, 64)
 	switch {
-	case err != nil || e.log != f.log || e.base != 0 && e.base != f.base:
+	case err != nil || e.log != f.log || e.base != f.base:
 		return false // not believed: it may be an old message under an id to come
 	case e.resync:
 		f.confirmed = 0

@@ -45,7 +45,7 @@ func parseKeys(doc []byte) (keys, error) {
 // event is a message whose signature was verified.
 type event struct {
 	id     uint64
-	base   uint64 // that the id counts from; 0 of a message to pull
+	base   uint64 // that the id counts from
 	name   string // the last part of its subject
 	log    string
 	policy string // of a row; else it is about an artifact or a message to pull
@@ -107,7 +107,7 @@ func (k keys) open(m *nats.Msg, node string) (e event, err error) {
 			err = errors.New("its rules are not those of its name and fingerprint")
 		}
 	case "state": // the reason is its name
-		e.base, e.name, e.resync = 0, "state", env.Name == "resync"
+		e.name, e.resync = "state", env.Name == "resync"
 	default:
 		e.name = "artifact." + env.Kind + "." + env.Name
 	}
