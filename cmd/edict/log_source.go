@@ -35,11 +35,17 @@ func (f *logFlags) override(cmd *cobra.Command) error {
 	if f.log == "" {
 		return nil
 	}
-	if cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == "" {
+	if saysNATS(cmd) {
 		return cli.Usage(cmd, "--nats and --log exclude each other")
 	}
 	f.nats = ""
 	return nil
+}
+
+// saysNATS reports whether the command line has --nats, and not EDICT_NATS alone, which is
+// for all commands.
+func saysNATS(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("nats") && os.Getenv("EDICT_NATS") == ""
 }
 
 // logSource is the log, open to be read. Close it.

@@ -15,7 +15,7 @@ import (
 // replayArchive folds an archive in place of a log.
 func (a replayCommands) replayArchive(cmd *cobra.Command, f replayFlags) error {
 	for _, other := range []string{"verify", "from", "log", "nats"} {
-		if cmd.Flags().Changed(other) {
+		if cmd.Flags().Changed(other) && (other != "nats" || saysNATS(cmd)) {
 			return cli.Usage(cmd, "--from-archive reads no other log: leave out --%s", other)
 		}
 	}
