@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,10 @@ segment that is read is proved; no plane is asked.`,
 			if err != nil {
 				return err
 			}
-			return a.cat(ar, from, until)
+			if until == 0 {
+				until = math.MaxUint64
+			}
+			return a.cat(ar.Between(from, until))
 		},
 	}
 	a.outputFlag(cmd)
@@ -38,13 +43,10 @@ segment that is read is proved; no plane is asked.`,
 	return cmd
 }
 
-func (a archiveCommands) cat(ar *archive.Archive, from, until uint64) error {
+func (a archiveCommands) cat(events iter.Seq2[streams.Message, error]) error {
 	out := bufio.NewWriter(a.stdout)
 	title := a.format == formatTable
-	for m, err := range ar.Messages(from) {
-		if err == nil && until > 0 && m.Seq > until {
-			break
-		}
+	for m, err := range events {
 		if err == nil && title {
 			_, err = fmt.Fprintf(out, catRow, "SEQ", "TIME", "TYPE", "BYTES", "SUBJECT")
 			title = false

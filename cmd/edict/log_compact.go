@@ -15,8 +15,11 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // compactFlags are the flags of `log compact`.
@@ -177,11 +180,7 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 	if e.First > begins || e.Last+1 < seq {
 		return "", cli.Failed(cli.Conflict, "the archive in %s has events %d to %d, and not all from %d to %d: name another directory", f.archive, e.First, e.Last, begins, seq-1)
 	}
-	ar, err := archive.Open(ctx, f.archive)
-	if err != nil {
-		return "", err
-	}
-	if _, _, err := ar.Verify(ctx, src.links, nil); err != nil {
+	if err := a.proveArchive(ctx, src, f.archive, seq-1); err != nil {
 		return "", err
 	}
 	if archive.InBucket(f.archive) {
@@ -189,4 +188,27 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 	}
 	path, err := filepath.Abs(f.archive)
 	return filepath.Base(path), err
+}
+
+// proveArchive reads an archive, and compares it with the log itself: an export that goes on
+// with one reads its end alone, and the witness may have no link that is reached.
+func (a archiveCommands) proveArchive(ctx context.Context, src *logSource, path string, last uint64) error {
+	bar := progress.Start(a.stderr, "comparing the log with its archive", "events", int64(last))
+	defer bar.Stop()
+	from, links := projector.Beginning(src.log)
+	links = append(links, src.links...)
+	chain, err := projector.Audit(ctx, src.log, from, last, links, func(seq uint64) { bar.Set(int64(seq)) })
+	if err != nil {
+		return err
+	}
+	ar, err := archive.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	_, _, err = ar.Verify(ctx, append(links, streams.Link{Log: src.log.ID(), Seq: last, Hash: chain.Hash}), nil)
+	var other *streams.DamagedError
+	if errors.As(err, &other) {
+		return cli.Failed(cli.Conflict, "the archive in %s is not what the log has up to event %d: nothing is removed; name another directory: %v", path, last, other)
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 
@@ -88,17 +89,26 @@ func (a *Archive) Only(names []string) {
 // segment that it reads, from the one on that has the first of them. It ends with a
 // *FaultError where the archive is not what was exported.
 func (a *Archive) Messages(from uint64) iter.Seq2[streams.Message, error] {
-	return a.messages(&walk{}, from)
+	return a.Between(from, math.MaxUint64)
 }
 
-// messages are Messages. w stands behind the event that was yielded last.
-func (a *Archive) messages(w *walk, from uint64) iter.Seq2[streams.Message, error] {
+// Between are the Messages up to until. The segment that has the last of them is read to its
+// end, because only that proves it.
+func (a *Archive) Between(from, until uint64) iter.Seq2[streams.Message, error] {
+	return a.messages(&walk{}, from, until)
+}
+
+// messages are Between. w stands behind the event that was yielded last.
+func (a *Archive) messages(w *walk, from, until uint64) iter.Seq2[streams.Message, error] {
 	return func(yield func(streams.Message, error) bool) {
 		for _, name := range a.segments[a.holding(from):] {
-			if err := w.segment(a.at, name, from, yield); err != nil {
+			if err := w.segment(a.at, name, from, until, yield); err != nil {
 				if !errors.Is(err, errStopped) {
 					yield(streams.Message{}, err)
 				}
+				return
+			}
+			if w.chain.Seq >= until {
 				return
 			}
 		}
@@ -140,7 +150,7 @@ type walk struct {
 	chain projector.Chain
 }
 
-func (w *walk) segment(at place, name string, from uint64, yield func(streams.Message, error) bool) error {
+func (w *walk) segment(at place, name string, from, until uint64, yield func(streams.Message, error) bool) error {
 	r, err := openReader(at, name)
 	if err != nil {
 		return err
@@ -162,7 +172,7 @@ func (w *walk) segment(at place, name string, from uint64, yield func(streams.Me
 			w.last, w.head = r.file, r.header
 			return nil
 		}
-		if m.Seq >= from && !yield(m, nil) {
+		if m.Seq >= from && m.Seq <= until && !yield(m, nil) {
 			return errStopped
 		}
 	}
@@ -199,7 +209,7 @@ func (w *walk) follows(r *reader) error {
 func (a *Archive) Verify(ctx context.Context, links []streams.Link, passed func(seq uint64)) (e Extent, agreed int, err error) {
 	var w walk
 	against := projector.NewComparison(links, 0)
-	for _, err := range a.messages(&w, 0) {
+	for _, err := range a.messages(&w, 0, math.MaxUint64) {
 		if err == nil {
 			err = ctx.Err()
 		}

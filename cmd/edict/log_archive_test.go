@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/archive"
+	"github.com/edictdev/edict/internal/streams"
+)
+
+// archived is an archive of a stopped ledger's log up to an event, "": all of it.
+func archived(t *testing.T, data string, until string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "archive")
+	args := []string{"log", "export", "--to", dir, "--log", data}
+	if until != "" {
+		args = append(args, "--until", until)
+	}
+	code, _, errs := edict(t, args...)
+	require.Zero(t, code, errs)
+	return dir
+}
+
+// TestWhatLogCatPrintsIsProved, though it lies far before the end of its segment.
+func TestWhatLogCatPrintsIsProved(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(10)
+	l.close()
+	dir := archived(t, l.data, "")
+	code, out, errs := edict(t, "log", "cat", dir, "--from", "2", "--until", "3")
+	require.Zero(t, code, errs)
+	require.Equal(t, 3, strings.Count(out, "\n"), "a title, and two events: %s", out)
+
+	segment := filepath.Join(dir, "00000000000000000001.ndjson")
+	packed, err := os.ReadFile(segment + ".zst")
+	require.NoError(t, err)
+	z, err := zstd.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	defer z.Close()
+	text, err := z.DecodeAll(packed, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(segment+".zst"))
+	require.NoError(t, os.WriteFile(segment, bytes.ReplaceAll(text, []byte("n-2"), []byte("n-7")), 0o600))
+	code, _, errs = edict(t, "log", "cat", dir, "--from", "2", "--until", "3")
+	require.Equal(t, cli.Differs, code)
+	require.Contains(t, errs, "the chain hash is")
+}
+
+// lying is a log that has other events than the one that it stands for, up to one.
+type lying struct {
+	*streams.Log
+	before uint64
+}
+
+// Follow implements archive.Log.
+func (l lying) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
+	return func(yield func([]streams.Message, error) bool) {
+		for msgs, err := range l.Log.Follow(ctx, from) {
+			for i := range msgs {
+				if msgs[i].Seq < l.before {
+					msgs[i].Body = bytes.ReplaceAll(msgs[i].Body, []byte("n-2"), []byte("n-7"))
+				}
+			}
+			if !yield(msgs, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestNothingIsRemovedThatItsArchiveHasOtherwise: no link of the witness is reached that
+// would say so, and the archive's last event is the log's.
+func TestNothingIsRemovedThatItsArchiveHasOtherwise(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.grow(10)
+	dir := filepath.Join(t.TempDir(), "archive")
+	_, err := archive.Export(t.Context(), lying{l.log, 5}, archive.ExportOptions{Dir: dir, Until: 6})
+	require.NoError(t, err)
+	l.close()
+	a := archiveCommands{&app{console: console{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}}}
+	before := func(dir string) (string, error) {
+		return a.archiveBefore(t.Context(), compactFlags{logFlags: logFlags{log: l.data}, archive: dir}, nil, 9)
+	}
+	_, err = before(dir)
+	require.ErrorContains(t, err, "is not what the log has")
+	require.ErrorContains(t, err, "name another directory")
+
+	name, err := before(archived(t, l.data, "6"))
+	require.NoError(t, err)
+	require.Equal(t, "archive", name)
+}
