@@ -51,11 +51,24 @@ func noPlane(dir string) error {
 		return err
 	}
 	for _, name := range []string{BackupKey, BackupMore, "nats", "store"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil && (name != BackupMore || !staged(path)) {
 			return fmt.Errorf("%s has %s, and is no backup: back up to another directory: %w", dir, name, fs.ErrExist)
 		}
 	}
 	return nil
+}
+
+// torn begins the name of a file that was being written as the process died.
+const torn = ".edict-"
+
+// staged reports whether a directory of keys has none but what a backup left that was cut
+// off before its manifest.
+func staged(dir string) bool {
+	left, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(left, func(e fs.DirEntry) bool {
+		return !strings.HasSuffix(e.Name(), unfinished) && !strings.HasPrefix(e.Name(), torn)
+	})
 }
 
 // WriteBackup gives the backup in dir these parts beside its log, by their names, and a
@@ -149,9 +162,19 @@ func settle(dir string) (Manifest, error) {
 	return m, errors.Join(err, syncIf(filepath.Join(dir, BackupMore)), artifact.SyncDir(dir))
 }
 
-// partsIn are the names that parts in a directory have, or are to have.
+// partsIn are the names that parts in a directory have, or are to have, and those of what a
+// crash tore, which may have some of a key.
 func partsIn(dir string) ([]string, error) {
 	names := []string{BackupKeys, BackupKey, BackupRecord, BackupMarker}
+	all, err := os.ReadDir(dir)
+	for _, e := range all {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), torn) {
+			names = append(names, e.Name())
+		}
+	}
+	if err != nil {
+		return names, err
+	}
 	more, err := os.ReadDir(filepath.Join(dir, BackupMore))
 	if errors.Is(err, fs.ErrNotExist) {
 		return names, nil

@@ -59,6 +59,36 @@ func TestABackupThatIsCutOffIsTheOneBeforeOrTheNewOne(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestTheFirstBackupThatIsCutOffIsFinished by the next one, which does not take its own
+// directory of keys for a plane's.
+func TestTheFirstBackupThatIsCutOffIsFinished(t *testing.T) {
+	for name, cutOff := range map[string]func(dir string){
+		"by a crash":     func(dir string) { require.NoError(t, stage(dir, parts("key", "a.key", "b.key"))) },
+		"while it wrote": func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, BackupMore, ".edict-1"), nil, 0o600)) },
+		"by a full disk": func(string) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, m := backedUp(t)
+			require.NoError(t, os.Remove(filepath.Join(dir, manifestName)))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, BackupMore), 0o700))
+			cutOff(dir)
+			torn := filepath.Join(dir, ".edict-2") // has some of a key, maybe
+			require.NoError(t, os.WriteFile(torn, nil, 0o600))
+			release, err := LockBackup(dir)
+			require.NoError(t, err)
+			defer release()
+			_, err = WriteBackup(dir, m, parts("key", "b.key"))
+			require.NoError(t, err)
+			_, err = OpenBackup(t.Context(), dir)
+			require.NoError(t, err)
+			left, err := os.ReadDir(filepath.Join(dir, BackupMore))
+			require.NoError(t, err)
+			require.Len(t, left, 1)
+			require.NoFileExists(t, torn)
+		})
+	}
+}
+
 // TestAFailedBackupLeavesTheOneBefore: the disk is full, or whatever.
 func TestAFailedBackupLeavesTheOneBefore(t *testing.T) {
 	dir, m := backedUp(t)
