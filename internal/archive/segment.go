@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // Version is the one that this package writes, and the only one that it reads.
@@ -101,11 +102,24 @@ func parseHeader(line []byte) (h Header, c projector.Chain, err error) {
 	if h.First == 0 || h.Begins == 0 || h.First < h.Begins || h.Partitions < 1 || !bytes.Equal(appendLine(nil, h), line) {
 		return h, c, errForm
 	}
-	if _, err := created(h.Log); err != nil {
+	if err := h.possible(); err != nil {
 		return h, c, err
 	}
 	c.Seq = h.First - 1
 	return h, c, nil
+}
+
+// possible refuses what no log says of itself: no plane would open one that is made of it,
+// and to fold it takes memory for each partition.
+func (h Header) possible() error {
+	switch {
+	case h.Partitions > streams.MaxPartitions:
+		return fmt.Errorf("no log has %d partitions: at most %d", h.Partitions, streams.MaxPartitions)
+	case h.Base > streams.MaxBase:
+		return fmt.Errorf("event ids of no log count from %d: at most from %d", h.Base, uint64(streams.MaxBase))
+	}
+	_, err := created(h.Log)
+	return err
 }
 
 // created is when the log of an identity was made.

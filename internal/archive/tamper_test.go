@@ -101,6 +101,14 @@ func TestWhatWasDoneToAnArchiveIsNamed(t *testing.T) {
 			l[0] = strings.Replace(l[0], fmt.Sprintf(`"base":%d`, p.Base()), `"base":1`, 1)
 			return l
 		}), "line 1: event ids count from 1"},
+		"partitions of no log": {edit(func(l []string) []string {
+			l[0] = strings.Replace(l[0], `"partitions":8,`, `"partitions":4097,`, 1)
+			return l
+		}), "11.ndjson, line 1: no log has 4097 partitions"},
+		"a base of no log": {edit(func(l []string) []string {
+			l[0] = strings.Replace(l[0], fmt.Sprintf(`"base":%d`, p.Base()), `"base":2199023255553`, 1)
+			return l
+		}), "11.ndjson, line 1: event ids of no log count from 2199023255553"},
 		"cut off": {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(at(dir, 11), 200)) }, "the file ends before its trailer: it was cut off"},
 		"a flipped byte": {func(t *testing.T, dir string) {
 			text, err := os.ReadFile(at(dir, 11))

@@ -63,8 +63,10 @@ func TestABackupThatIsCutOffIsTheOneBeforeOrTheNewOne(t *testing.T) {
 // directory of keys for a plane's.
 func TestTheFirstBackupThatIsCutOffIsFinished(t *testing.T) {
 	for name, cutOff := range map[string]func(dir string){
-		"by a crash":     func(dir string) { require.NoError(t, stage(dir, parts("key", "a.key", "b.key"))) },
-		"while it wrote": func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, BackupMore, ".edict-1"), nil, 0o600)) },
+		"by a crash": func(dir string) { require.NoError(t, stage(dir, parts("key", "a.key", "b.key"))) },
+		"while it wrote": func(dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, BackupMore, ".edict-1"), nil, 0o600))
+		},
 		"by a full disk": func(string) {},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ var baseEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // long, so that a log made in the place of another has the higher base.
 const baseTicks = 1024
 
-// maxBase is the last with room for sequences above it in an event id.
-const maxBase = 1 << 41
+// MaxBase is the last base with room for sequences above it in an event id.
+const MaxBase = 1 << 41
 
 // baseAt is the base of a log that is made then.
 func baseAt(t time.Time) uint64 {
@@ -68,7 +68,7 @@ func (l *Log) Rebase(ctx context.Context, above policy.EventID) error {
 	}
 	last := policy.EndOf(baseOf(info), stateOf(info).Last)
 	base := baseAbove(time.Now(), max(last, above))
-	if base > maxBase {
+	if base > MaxBase {
 		return fmt.Errorf("rebase the log: event id %s leaves no room above it", max(last, above))
 	}
 	cfg := info.Config

@@ -68,5 +68,5 @@ func TestRebasePutsEveryEarlierIdBelowTheBase(t *testing.T) {
 	}
 	assert.Equal(t, old, other.Base(), "who has it open goes on as before")
 	assert.Equal(t, []uint64{seq}, sequences(collect(t, l.Follow(within(t), 0), 1)), "nothing else changed")
-	require.Error(t, l.Rebase(within(t), policy.EndOf(maxBase, 1)))
+	require.Error(t, l.Rebase(within(t), policy.EndOf(MaxBase, 1)))
 }

@@ -109,11 +109,11 @@ func logFaults(cfg jetstream.StreamConfig) []Fault {
 	f.unless(cfg.Duplicates >= logDuplicates, "duplicate_window", cfg.Duplicates, "2m or more: a repeated write is one event")
 	p, ok := cfg.Metadata[metaPartitions]
 	n, err := strconv.Atoi(p)
-	f.unless(ok && err == nil && n >= 1 && n <= maxPartitions, "metadata "+metaPartitions, quoteOrNone(p, ok),
-		fmt.Sprintf("the number of node partitions, 1..%d (64 unless you know better; never change it afterwards)", maxPartitions))
+	f.unless(ok && err == nil && n >= 1 && n <= MaxPartitions, "metadata "+metaPartitions, quoteOrNone(p, ok),
+		fmt.Sprintf("the number of node partitions, 1..%d (64 unless you know better; never change it afterwards)", MaxPartitions))
 	if base, ok := cfg.Metadata[metaBase]; ok {
 		n, err := strconv.ParseUint(base, 10, 64)
-		f.unless(err == nil && n <= maxBase, "metadata "+metaBase, strconv.Quote(base), fmt.Sprintf("a whole number, at most %d: what event ids count from", uint64(maxBase)))
+		f.unless(err == nil && n <= MaxBase, "metadata "+metaBase, strconv.Quote(base), fmt.Sprintf("a whole number, at most %d: what event ids count from", uint64(MaxBase)))
 	}
 	return f
 }
@@ -143,10 +143,10 @@ const (
 	metaUnfinished = "edict.unfinished" // the log is being imported: UnfinishedError
 )
 
-const (
-	logDuplicates = 2 * time.Minute
-	maxPartitions = 4096
-)
+const logDuplicates = 2 * time.Minute
+
+// MaxPartitions is how many partitions of nodes a log may have.
+const MaxPartitions = 4096
 
 var (
 	// logSubjects are the families of the first release; laterSubjects came

@@ -70,8 +70,8 @@ func OpenLog(ctx context.Context, c *Conn, opt LogOptions) (*Log, error) {
 	if opt.Partitions == 0 {
 		opt.Partitions = 64
 	}
-	if opt.Partitions < 1 || opt.Partitions > maxPartitions {
-		return nil, fmt.Errorf("open the log: %d partitions: must be 1..%d", opt.Partitions, maxPartitions)
+	if opt.Partitions < 1 || opt.Partitions > MaxPartitions {
+		return nil, fmt.Errorf("open the log: %d partitions: must be 1..%d", opt.Partitions, MaxPartitions)
 	}
 	cfg := c.logConfig(opt.Partitions, baseAbove(time.Now(), opt.AboveID))
 	if opt.Above > 0 {
