@@ -147,8 +147,27 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 		if err != nil || status.Applied >= state.Last {
 			return status, err
 		}
+		if damage := standsStill(ctx, c); damage != "" {
+			return status, cli.Failed(cli.Unavailable, "the plane at %s has folded %d of %d events, and goes no further: %s; docs/recovery.md says what to do",
+				c.Server(), status.Applied, state.Last, damage)
+		}
 		if err := b.Pause(ctx); err != nil {
 			return status, err
 		}
 	}
+}
+
+// standsStill is why a plane folds its log no further, as its check says; "": nothing is known
+// that keeps it from that.
+func standsStill(ctx context.Context, c *client.Client) string {
+	_, err := c.Ready(ctx)
+	var p *client.Problem
+	if errors.As(err, &p) {
+		for _, check := range p.Checks {
+			if check.Name == "chain" && check.Status == "failed" {
+				return check.Detail
+			}
+		}
+	}
+	return ""
 }
