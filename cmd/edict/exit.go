@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -97,8 +98,17 @@ func explain(err error) string {
 			return fmt.Sprintf("%v; %s", err, cure)
 		}
 	}
-	return strings.TrimSpace(err.Error())
+	said := strings.TrimSpace(err.Error())
+	var fault *archive.FaultError
+	if errors.As(err, &fault) && !curesItself.MatchString(said) {
+		return said + "; use another copy of it"
+	}
+	return said
 }
+
+// curesItself matches what is wrong with an archive or a backup and says what to do, or is
+// cured by no other copy.
+var curesItself = regexp.MustCompile(`another directory|is needed, too|this edict reads`)
 
 // codeOf maps what went wrong to an exit code.
 func codeOf(err error) int {
@@ -141,7 +151,7 @@ func codeOfKind(err error) int {
 		return cli.BadUsage
 	case errors.As(err, &schema), errors.As(err, &kept), errors.As(err, &unusable), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return cli.Unreadable
-	case errors.Is(err, archive.ErrEmpty):
+	case errors.Is(err, archive.ErrEmpty), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EROFS):
 		return cli.Unreadable
 	case errors.As(err, new(*streams.ExistsError)), errors.As(err, new(*streams.UnfinishedError)):
 		return cli.Conflict
@@ -155,7 +165,8 @@ func codeOfKind(err error) int {
 		errors.Is(err, integrity.ErrWitnessInUse):
 		return cli.Conflict
 	case errors.As(err, &bucket), errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
-		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK):
+		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK),
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return cli.Unavailable
 	}
 	return cli.Differs

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,5 +86,16 @@ func TestCuresFit(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range list {
 		require.NotContains(t, c.Do, "edict explain", c.Code)
+	}
+}
+
+// A disk that is full, or mounted read-only, is no difference that was found.
+func TestWhatADiskRefusesHasItsOwnExitCodes(t *testing.T) {
+	t.Parallel()
+	for errno, code := range map[syscall.Errno]int{
+		syscall.ENOSPC: cli.Unavailable, syscall.EDQUOT: cli.Unavailable,
+		syscall.EROFS: cli.Unreadable, syscall.ENOTDIR: cli.Unreadable, syscall.EISDIR: cli.Unreadable,
+	} {
+		require.Equal(t, code, exitCode(fmt.Errorf("write a segment: %w", &fs.PathError{Op: "write", Path: "x", Err: errno})), errno.Error())
 	}
 }

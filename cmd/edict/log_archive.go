@@ -128,7 +128,10 @@ func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path stri
 	}
 	return a.print(r, func(w io.Writer) {
 		writeExtent(w, path, r.Extent)
-		if src != nil {
+		switch {
+		case src != nil && r.Links == 0:
+			fmt.Fprintln(w, "Witness:    no link of it is reached, nothing was compared")
+		case src != nil:
 			fmt.Fprintf(w, "Witness:    agrees, %s\n", cli.Counted(r.Links, "link"))
 		}
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,9 +128,14 @@ func (a archiveCommands) compactDry(ctx context.Context, c *client.Client, seq u
 	case seq <= begins:
 		return cli.Failed(cli.Conflict, "the log begins at %d: there is nothing to be removed before %d", begins, seq)
 	case seq > status.Applied:
-		return cli.Failed(cli.Conflict, "the log ends at %d, and what is to be kept begins at %d", status.Applied, seq)
+		return beyondLog(status.Applied, seq)
 	}
 	return a.tellDry(fmt.Sprintf("events %d to %d", begins, seq-1), "removed")
+}
+
+// beyondLog refuses to keep what the log has not got yet.
+func beyondLog(last, seq uint64) error {
+	return cli.Failed(cli.Conflict, "the log ends at %d, and what is to be kept begins at %d", last, seq)
 }
 
 func writeOrigin(w io.Writer, o resource.LogOrigin) {
@@ -172,6 +178,9 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 	}
 	if seq <= begins {
 		return "", cli.Failed(cli.Conflict, "the log begins at %d: there is nothing to be removed before %d", begins, seq)
+	}
+	if state, err := src.log.State(ctx); err != nil || seq > state.Last {
+		return "", cmp.Or(err, beyondLog(state.Last, seq))
 	}
 	e, err := a.export(ctx, src, archive.ExportOptions{Dir: f.archive, Until: seq - 1})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -179,7 +180,13 @@ func (b *Backup) proveArchive(ctx context.Context) error {
 }
 
 func readManifest(dir string) (m Manifest, err error) {
+	if InBucket(dir) {
+		return m, fmt.Errorf("%s: a backup is a directory: copy it from the bucket with the store's own client, and name the copy", dir)
+	}
 	text, err := readManifestFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, syscall.ENOTDIR) {
+		return m, fmt.Errorf("%s is a file, and a backup is a directory: name that: %w", dir, syscall.ENOTDIR)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, fmt.Errorf("%s is no backup, or one that was cut off: it has no %s: %w", dir, manifestName, fs.ErrNotExist)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"syscall"
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
@@ -54,7 +55,7 @@ func Export(ctx context.Context, log Log, opt ExportOptions) (Extent, error) {
 		return Extent{}, err
 	}
 	if only != "" {
-		return Extent{}, fmt.Errorf("%s is one segment of an archive: name the archive", opt.Dir)
+		return Extent{}, fmt.Errorf("%s is a file: name the archive, a directory or s3://BUCKET/PREFIX: %w", opt.Dir, syscall.ENOTDIR)
 	}
 	release, err := at.lock(ErrExporting)
 	if err != nil {

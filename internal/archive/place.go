@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/edictdev/edict/artifact"
@@ -35,10 +36,17 @@ type part interface {
 	drop() error
 }
 
+// elsewhere is a URL of a store that is not spoken to here. A directory of that name would be
+// made, and who asked would believe the archive to be in the store.
+var elsewhere = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+
 // placeOf is the place of an archive, and the name of its only file where path names one.
 func placeOf(ctx context.Context, path string) (at place, only string, err error) {
 	if InBucket(path) {
 		return openBucket(ctx, path)
+	}
+	if elsewhere.MatchString(path) {
+		return nil, "", fmt.Errorf("%s is neither a directory nor s3://BUCKET/PREFIX: an archive is in one of these", path)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -47,7 +47,11 @@ func noPlane(dir string) error {
 	if InBucket(dir) {
 		return fmt.Errorf("%s: a backup is a directory: edict log export writes an archive of the log into a bucket", dir)
 	}
-	if _, err := os.Lstat(filepath.Join(dir, manifestName)); !errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Lstat(filepath.Join(dir, manifestName))
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("%s is a file: name a directory for the backup, which is made when absent: %w", dir, syscall.ENOTDIR)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, name := range []string{BackupKey, BackupMore, "nats", "store"} {
