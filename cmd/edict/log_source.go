@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sort"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,10 +76,14 @@ func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSo
 	return src, nil
 }
 
+// lostPatience is how long a command waits for a server that went away while it read: as long
+// as one takes to start again. A backup that waited for ever would keep all later ones out.
+const lostPatience = time.Minute
+
 // openConn connects to the server that has the log; that of a stopped plane is
 // started on its files.
 func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logSource, error) {
-	opt := streams.ConnectOptions{URL: f.nats, Name: "edict", Replicas: f.replicas}
+	opt := streams.ConnectOptions{URL: f.nats, Name: "edict", Replicas: f.replicas, GiveUp: lostPatience}
 	closeServer := func() {}
 	switch {
 	case f.log != "":

@@ -45,12 +45,15 @@ type ConnectOptions struct {
 	Name   string      // shown in the server's lists of connections and consumers
 	// Replicas of every stream and bucket that is made, 1 to 5; 0 is 1. One that exists with fewer is refused.
 	Replicas int
-	Log      *slog.Logger
+	// GiveUp is how long a connection that was lost is waited for, before it is closed and who
+	// waits for the server gets a *ConnectError; 0: for ever.
+	GiveUp time.Duration
+	Log    *slog.Logger
 }
 
 // Conn is a connection that was checked: JetStream is on, the server is new
-// enough, its max_payload is known. It reconnects for ever; while the server is
-// away, publishing fails at once and following waits.
+// enough, its max_payload is known. It reconnects for ever, or as long as it was told; while
+// the server is away, publishing fails at once and following waits.
 type Conn struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -76,8 +79,8 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{name: opt.Name, link: newLink(), log: opt.Log, maxBatch: 1000, ahead: followBuffer, replicas: max(1, opt.Replicas), writing: &writing{}}
-	options := append(c.handlers(),
+	c := &Conn{name: opt.Name, link: newLink(opt.GiveUp), log: opt.Log, maxBatch: 1000, ahead: followBuffer, replicas: max(1, opt.Replicas), writing: &writing{}}
+	options := append(c.handlers(opt),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
@@ -158,10 +161,17 @@ func where(url string) string {
 	return strings.Join(parts, ",")
 }
 
-func (c *Conn) handlers() []nats.Option {
+func (c *Conn) handlers(opt ConnectOptions) []nats.Option {
+	giveUp := func(nc *nats.Conn) {
+		if nc.IsConnected() {
+			return // just in time
+		}
+		c.link.close(&ConnectError{Server: where(opt.URL), Err: fmt.Errorf("the connection was lost, and did not come back within %v: %w", opt.GiveUp, nats.ErrConnectionClosed)})
+		nc.Close()
+	}
 	return []nats.Option{
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			c.link.lost()
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			c.link.lost(func() { giveUp(nc) })
 			if err != nil {
 				c.log.Warn("connection to NATS lost", "error", err)
 			}
@@ -170,7 +180,7 @@ func (c *Conn) handlers() []nats.Option {
 			c.link.found()
 			c.log.Info("connected to NATS again", "server", nc.ConnectedServerName())
 		}),
-		nats.ClosedHandler(func(*nats.Conn) { c.link.close() }),
+		nats.ClosedHandler(func(*nats.Conn) { c.link.close(nats.ErrConnectionClosed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""
 			if sub != nil {

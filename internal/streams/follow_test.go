@@ -187,7 +187,7 @@ func TestAMessageLostOnTheWayIsReadAgain(t *testing.T) {
 	_, _, err := l.Publish(within(t), Append{Event: node("a", 0)})
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), next(t, in).Seq)
-	l.c.link.lost() // as the client tells it: what was under way is gone
+	l.c.link.lost(nil) // as the client tells it: what was under way is gone
 	l.c.link.found()
 	_, _, err = l.Publish(within(t), Append{Event: node("a", 1)})
 	require.NoError(t, err)

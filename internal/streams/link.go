@@ -3,8 +3,7 @@ package streams
 import (
 	"context"
 	"sync"
-
-	"github.com/nats-io/nats.go"
+	"time"
 )
 
 // link tells whoever waits on the connection that it was lost or found. A
@@ -15,11 +14,14 @@ type link struct {
 	alive  context.Context // ends when the present connection does
 	kill   context.CancelFunc
 	up     chan struct{} // closed while connected
-	closed bool
+	closed error         // why it will not come back
+
+	patience time.Duration // how long one that was lost is waited for; 0: for ever
+	waiting  *time.Timer   // nil: it is not, or for ever
 }
 
-func newLink() *link {
-	l := &link{up: make(chan struct{})}
+func newLink(patience time.Duration) *link {
+	l := &link{up: make(chan struct{}), patience: patience}
 	close(l.up)
 	l.alive, l.kill = context.WithCancel(context.Background())
 	return l
@@ -32,10 +34,14 @@ func (l *link) down() context.Context {
 	return l.alive
 }
 
-func (l *link) lost() {
+// lost has giveUp called where the connection does not come back in time.
+func (l *link) lost(giveUp func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kill()
+	if l.patience > 0 && l.waiting == nil && l.closed == nil {
+		l.waiting = time.AfterFunc(l.patience, giveUp)
+	}
 	select {
 	case <-l.up:
 		l.up = make(chan struct{})
@@ -48,6 +54,7 @@ func (l *link) found() {
 	defer l.mu.Unlock()
 	l.kill()
 	l.alive, l.kill = context.WithCancel(context.Background())
+	l.rest()
 	select {
 	case <-l.up:
 	default:
@@ -55,12 +62,23 @@ func (l *link) found() {
 	}
 }
 
-// close wakes everyone: the connection will not come back.
-func (l *link) close() {
+// rest stops waiting.
+func (l *link) rest() {
+	if l.waiting != nil {
+		l.waiting.Stop()
+		l.waiting = nil
+	}
+}
+
+// close wakes everyone: the connection will not come back, and why is what the first says.
+func (l *link) close(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kill()
-	l.closed = true
+	l.rest()
+	if l.closed == nil {
+		l.closed = why
+	}
 	select {
 	case <-l.up:
 	default:
@@ -80,8 +98,8 @@ func (l *link) await(ctx context.Context) (context.Context, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, nats.ErrConnectionClosed
+	if l.closed != nil {
+		return nil, l.closed
 	}
 	return l.alive, nil // ended already when it was lost again: the caller comes back
 }
