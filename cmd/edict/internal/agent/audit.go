@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -31,9 +32,12 @@ func newAuditor(opt EnforcerOptions) *auditor {
 }
 
 // look brings the kernel to what the plane says would be in force, and gives what was
-// counted.
-func (a *auditor) look(ctx context.Context) []policy.AuditCount {
-	err := a.refresh(ctx)
+// counted. A plane that has just given no table, which is err, is not asked: that could
+// take as long again, before what is in force is looked at.
+func (a *auditor) look(ctx context.Context, err error) []policy.AuditCount {
+	if err == nil || errors.As(err, new(*refusedError)) {
+		err = a.refresh(ctx)
+	}
 	switch {
 	case err == nil:
 		a.failed = ""

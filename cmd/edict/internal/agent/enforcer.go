@@ -285,7 +285,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.status.fail(err)
 	}
 	if e.audit != nil {
-		rep.Audited = e.audit.look(ctx)
+		rep.Audited = e.audit.look(ctx, err)
 	}
 	if known {
 		e.say(rep, drift, err)

@@ -369,11 +369,15 @@ func TestAnAgentAsksForTheChangeOfTheTableItKeeps(t *testing.T) {
 // stuck is a plane that takes a request and never answers it, while it is.
 type stuck struct {
 	*shelf
-	is atomic.Bool
+	is     atomic.Bool
+	audits atomic.Int64 // how often it was asked for a table in audit mode
 }
 
 func (s *stuck) Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error) {
 	if s.is.Load() {
+		if ask.Audit {
+			s.audits.Add(1)
+		}
 		<-ctx.Done()
 		return client.Table{}, ctx.Err()
 	}
@@ -395,6 +399,8 @@ func TestAPlaneThatNeverAnswersIsGivenUpAndAskedAgain(t *testing.T) {
 		b.kernel.Forget()
 		next()
 		require.Equal(t, before, b.rules(), "what others make of the table is put right")
+		next()
+		require.LessOrEqual(t, plane.audits.Load(), int64(1), "who has not answered is not asked at once again, for what would be denied")
 		b.later(2 * time.Minute)
 		require.Equal(t, agent.StateStale, next().State)
 
