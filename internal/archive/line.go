@@ -16,14 +16,25 @@ import (
 // eventLine is an event as a segment has it. What is not UTF-8 stands in base64
 // in a member of its own.
 type eventLine struct {
-	Seq       uint64      `json:"seq"`
-	Time      string      `json:"time"`
-	Subject   string      `json:"subject,omitempty"`
-	Subject64 []byte      `json:"subject64,omitempty"`
-	Headers   [][2]string `json:"headers,omitempty"`
-	Headers64 [][2][]byte `json:"headers64,omitempty"`
-	Body      *string     `json:"body,omitempty"`
-	Body64    []byte      `json:"body64,omitempty"`
+	Seq       uint64        `json:"seq"`
+	Time      string        `json:"time"`
+	Subject   string        `json:"subject,omitempty"`
+	Subject64 []byte        `json:"subject64,omitempty"`
+	Headers   pairs[string] `json:"headers,omitempty"`
+	Headers64 pairs[[]byte] `json:"headers64,omitempty"`
+	Body      *string       `json:"body,omitempty"`
+	Body64    []byte        `json:"body64,omitempty"`
+}
+
+// pairs are headers. In memory they take many times what they take in a file.
+type pairs[T string | []byte] [][2]T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *pairs[T]) UnmarshalJSON(text []byte) error {
+	if len(text) > maxHeaders {
+		return fmt.Errorf("its headers are longer than %d bytes", maxHeaders)
+	}
+	return json.Unmarshal(text, (*[][2]T)(p))
 }
 
 // appendEvent appends the one line that an event has.

@@ -22,6 +22,9 @@ const (
 	maxLine = 2*64<<20 + 1<<20
 	// maxHeader bounds the line of a header, whose members have a length.
 	maxHeader = 4 << 10
+	// maxHeaders bounds the headers of an event as JSON: a server stores 64 KiB of them, and no
+	// byte becomes more than six.
+	maxHeaders = 6 * 64 << 10
 	// window bounds what a file may ask of memory to be inflated: far above what
 	// is written.
 	window = 32 << 20
