@@ -120,6 +120,13 @@ func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) 
 			return nil, err
 		}
 		f.Name = BackupLog + "/" + name
+		known := slices.ContainsFunc(old.Files, func(was File) bool { return was.Name == f.Name })
+		if _, segment := firstOf(name); segment && !known {
+			// Nobody said yet what it is, and the log may have its events no more.
+			if err := a.proveSegment(name); err != nil {
+				return nil, err
+			}
+		}
 		files = append(files, f)
 	}
 	for _, was := range old.Files {

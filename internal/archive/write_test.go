@@ -120,6 +120,23 @@ func TestASegmentThatChangedIsNotDeclaredSound(t *testing.T) {
 	require.ErrorContains(t, err, "or is missing")
 }
 
+// TestASegmentThatNoBackupHadIsProved before one declares it to be sound: a compaction wrote
+// it there, long ago, and the log has its events no more.
+func TestASegmentThatNoBackupHadIsProved(t *testing.T) {
+	dir, m := backedUp(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, manifestName)))
+	path := filepath.Join(dir, BackupLog, segmentName(1))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text[len(text)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	_, err = WriteBackup(dir, m, parts("key"))
+	var fault *FaultError
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, segmentName(1), fault.File)
+	require.NoFileExists(t, filepath.Join(dir, manifestName))
+}
+
 func TestABackupNamesNoSegmentBeyondItsEnd(t *testing.T) {
 	dir, m := backedUp(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, BackupLog, segmentName(26)), []byte("of an export meanwhile"), 0o600))

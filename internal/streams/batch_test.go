@@ -211,7 +211,7 @@ func TestABatchWhoseConnectionIsLostIsUnknown(t *testing.T) {
 	c.request = func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		if m.Header.Get(headerBatchCommit) != "" {
 			c.link.lost(nil) // as the client tells it
-			<-ctx.Done()  // what is under way ends, in a goroutine of its own
+			<-ctx.Done()     // what is under way ends, in a goroutine of its own
 		}
 		return request(ctx, m)
 	}
