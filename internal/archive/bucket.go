@@ -237,8 +237,12 @@ func (u *upload) send() error {
 	if err != nil {
 		return err
 	}
-	opt := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: size < maxLine}
-	opt.SetMatchETagExcept("*") // whoever came first keeps the name
+	opt := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: size <= mostAtOnce}
+	if opt.DisableMultipart {
+		opt.SetMatchETagExcept("*") // whoever came first keeps the name
+	} else if err = u.taken(size); !errors.Is(err, fs.ErrNotExist) {
+		return err // of parts the client sends no condition that a store heeds
+	}
 	_, err = u.b.store.PutObject(u.b.ctx, u.b.name, u.b.prefix+u.name, u.File, size, opt)
 	if minio.ToErrorResponse(err).StatusCode == http.StatusPreconditionFailed {
 		if err = u.taken(size); err == nil {
@@ -247,6 +251,9 @@ func (u *upload) send() error {
 	}
 	return u.b.fault(u.name, err)
 }
+
+// mostAtOnce is the size of the largest object that a store takes in one request, in bytes.
+const mostAtOnce = 5 << 30
 
 // taken is nil where the object that has the name is this one: an answer that was lost
 // has it sent again.

@@ -98,6 +98,26 @@ func TestTwoThatArchiveAtOnceWriteNoSegmentTwice(t *testing.T) {
 	require.Equal(t, e, p.export(inBucket))
 }
 
+// TestALargeObjectIsWrittenInOneRequest: of parts the client sends the condition that its name
+// is free with none that a store heeds.
+func TestALargeObjectIsWrittenInOneRequest(t *testing.T) {
+	s := s3store.Start(t)
+	var asked []string
+	s.Lose(func(r *http.Request) bool {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			asked = append(asked, r.Method+" "+r.Header.Get("If-None-Match"))
+		}
+		return false
+	})
+	at, _, err := placeOf(t.Context(), inBucket)
+	require.NoError(t, err)
+	f, err := at.create(originName(1, suffixObject))
+	require.NoError(t, err)
+	require.NoError(t, f.(*upload).Truncate(maxLine+1))
+	require.NoError(t, f.keep())
+	require.Equal(t, []string{"PUT *"}, asked)
+}
+
 // TestAConnectionThatBreaksEndsNoReading: an object is asked for from where it broke off,
 // and one that changed meanwhile, or ends again and again at one place, is an error.
 func TestAConnectionThatBreaksEndsNoReading(t *testing.T) {
