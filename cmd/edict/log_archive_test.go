@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,4 +99,13 @@ func TestNothingIsRemovedThatItsArchiveHasOtherwise(t *testing.T) {
 	name, err := before(archived(t, l.data, "6"))
 	require.NoError(t, err)
 	require.Equal(t, "archive", name)
+}
+
+// TestACompactionWhoseAnswerIsLostIsToBeRunAgain: it may have done all, or nothing.
+func TestACompactionWhoseAnswerIsLostIsToBeRunAgain(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer s.Close()
+	code, _, errs := edict(t, "log", "compact", "--keep", "3", "--server", s.URL)
+	require.Equal(t, cli.Unavailable, code)
+	require.Contains(t, errs, "run the same command again")
 }

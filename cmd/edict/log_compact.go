@@ -111,6 +111,9 @@ func (a archiveCommands) compact(cmd *cobra.Command, f compactFlags, age time.Du
 		}
 	}
 	o, err := c.Compact(ctx, seq, name)
+	if errors.As(err, new(*client.UnavailableError)) {
+		return fmt.Errorf("%w; it may have compacted the log, or not: run the same command again, which goes on", err)
+	}
 	if err != nil {
 		return err
 	}
