@@ -52,7 +52,7 @@ type ConnectOptions struct {
 }
 
 // Conn is a connection that was checked: JetStream is on, the server is new
-// enough, its max_payload is known. It reconnects for ever, or as long as it was told; while
+// enough, its max_payload is known. It reconnects for ever, or for as long as GiveUp says; while
 // the server is away, publishing fails at once and following waits.
 type Conn struct {
 	nc       *nats.Conn
