@@ -32,6 +32,9 @@ const (
 	backupForm   = "backup"
 )
 
+// maxPart bounds a part that is not of the log, in bytes: who restores it has it in memory.
+const maxPart = 16 << 20
+
 // Manifest says what a backup holds, and what a restore must come to.
 type Manifest struct {
 	Form    string    `json:"edict"`
@@ -125,10 +128,14 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 		return nil, err
 	}
 	b := &Backup{Manifest: m, paths: map[string]string{}}
-	var segments []string
+	var ofLog []string
 	for _, want := range m.Files {
 		if !listed(want.Name) {
 			return nil, &FaultError{File: manifestName, Detail: fmt.Sprintf("it names %q, which is no file of a backup", want.Name)}
+		}
+		logs := filepath.Dir(want.Name) == BackupLog
+		if !logs && want.Bytes > maxPart {
+			return nil, &FaultError{File: want.Name, Detail: fmt.Sprintf("it has %d bytes, and what is no part of the log has at most %d", want.Bytes, maxPart)}
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -136,14 +143,14 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 		if b.paths[want.Name], err = locate(dir, want); err != nil {
 			return nil, err
 		}
-		if filepath.Dir(want.Name) == BackupLog {
-			segments = append(segments, filepath.Base(want.Name))
+		if logs {
+			ofLog = append(ofLog, filepath.Base(want.Name))
 		}
 	}
 	if b.Archive, err = Open(ctx, filepath.Join(dir, BackupLog)); err != nil {
 		return nil, err
 	}
-	b.Archive.Only(segments)
+	b.Archive.Only(ofLog)
 	return b, b.proveArchive(ctx)
 }
 

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,11 +48,19 @@ func TestALyingManifestIsRefused(t *testing.T) {
 		change func(t *testing.T, dir, text string) string
 		want   string
 	}{
-		"a file elsewhere":   {replace(`"keys.json"`, `"../keys.json"`), "which is no file of a backup"},
-		"an absolute path":   {replace(`"keys.json"`, `"/etc/passwd"`), "which is no file of a backup"},
-		"any file":           {replace(`"keys.json"`, `"notes.txt"`), "which is no file of a backup"},
-		"a missing file":     {replace(segmentName(21), segmentName(22)), "cannot be read"},
-		"another size":       {replace(`"bytes": 2`, `"bytes": 3`), "the manifest says"},
+		"a file elsewhere": {replace(`"keys.json"`, `"../keys.json"`), "which is no file of a backup"},
+		"an absolute path": {replace(`"keys.json"`, `"/etc/passwd"`), "which is no file of a backup"},
+		"any file":         {replace(`"keys.json"`, `"notes.txt"`), "which is no file of a backup"},
+		"a missing file":   {replace(segmentName(21), segmentName(22)), "cannot be read"},
+		"another size":     {replace(`"bytes": 2`, `"bytes": 3`), "the manifest says"},
+		"a key of gigabytes": {func(t *testing.T, dir, text string) string {
+			require.NoError(t, os.Truncate(filepath.Join(dir, BackupKeys), maxPart+1)) // it takes no room
+			f, err := fileOf(filepath.Join(dir, BackupKeys), -1)
+			require.NoError(t, err)
+			was := partOf(BackupKeys, []byte("{}"))
+			text = replace(was.SHA256, f.SHA256)(t, dir, text)
+			return replace(`"bytes": 2,`, fmt.Sprintf(`"bytes": %d,`, f.Bytes))(t, dir, text)
+		}, "keys.json: it has 16777217 bytes, and what is no part of the log has at most 16777216"},
 		"another end":        {replace(`"last": 25`, `"last": 24`), "it says events 1 to 24"},
 		"another log":        {replace(`"log": "1`, `"log": "2`), "the archive has 1 to 25 of log 1"},
 		"no digest":          {replace(`"digest": "`, `"digest": "x`), "want 64 hex digits"},
