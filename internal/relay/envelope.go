@@ -156,14 +156,14 @@ func (s *envelopes) sealer() *sealer {
 	return &sealer{envelopes: s, header: h}
 }
 
-// seal signs messages, artifacts one by one and all others in runs. It calls send
-// with each, in order; headers and body are valid until send returns.
-func (s *sealer) seal(lines []outgoing, send func(l *outgoing, header map[string][]string, body []byte) error) error {
+// seal signs messages by one key, artifacts one by one and all others in runs. It calls
+// send with each, in order; headers and body are valid until send returns.
+func (s *sealer) seal(by *artifact.Signer, lines []outgoing, send func(l *outgoing, header map[string][]string, body []byte) error) error {
 	s.list, s.at, s.bodies = s.list[:0], s.at[:0], s.bodies[:0]
 	for i := range lines {
 		l := &lines[i]
 		if l.rules == nil {
-			body, err := s.document(l)
+			body, err := s.document(by, l)
 			if err != nil {
 				return err
 			}
@@ -179,7 +179,7 @@ func (s *sealer) seal(lines []outgoing, send func(l *outgoing, header map[string
 		s.list = append(s.list, a)
 	}
 	var err error
-	s.buf, err = s.keys.Current().SealRuns(s.buf[:0], s.list, func(i int, wire []byte) { s.bodies[s.at[i]] = wire })
+	s.buf, err = by.SealRuns(s.buf[:0], s.list, func(i int, wire []byte) { s.bodies[s.at[i]] = wire })
 	if err != nil {
 		return err
 	}
@@ -214,14 +214,14 @@ const envelopeOverhead = 2 << 10
 // document seals a message about an artifact. The plane signs the message; the
 // document in it has the signature of its own signer. A document that is too large
 // for a message is left out, and the node pulls it.
-func (s *sealer) document(l *outgoing) ([]byte, error) {
+func (s *sealer) document(by *artifact.Signer, l *outgoing) ([]byte, error) {
 	p := artifactUpdated(l.node, &l.Item, l.gone)
 	payload := appendArtifact(nil, p)
 	if len(payload)+envelopeOverhead > s.maxPayload() {
 		p.Document = nil
 		payload = appendArtifact(nil, p)
 	}
-	body, err := s.keys.Current().Seal(artifact.Envelope{
+	body, err := by.Seal(artifact.Envelope{
 		Plane: artifact.PlanePolicy, Kind: l.Kind, Name: l.Name, Version: l.Seq,
 		Node: string(l.node), GeneratedAt: l.Time, Payload: payload,
 	})

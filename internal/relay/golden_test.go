@@ -146,7 +146,7 @@ func onSubject(t *testing.T, keys artifact.Keys, a answer, send func(subject str
 	}
 	lines = append(lines, outgoing{e.pullContent(artifact.ReasonDatapath, stageBase, a.seq, a.time), "n1", prev})
 	for _, some := range [][]outgoing{lines, lines[:1]} {
-		require.NoError(t, e.sealer().seal(some, func(l *outgoing, header map[string][]string, body []byte) error {
+		require.NoError(t, e.sealer().seal(e.keys.Current(), some, func(l *outgoing, header map[string][]string, body []byte) error {
 			send(wire.NodeSubject(l.node, l.name), header, body)
 			return nil
 		}))

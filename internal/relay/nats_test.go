@@ -38,6 +38,7 @@ type plane struct {
 	conn      *streams.Conn
 	log       *streams.Log
 	signer    *artifact.Signer
+	keys      *artifact.Keyring // of its workers; nil: signer alone
 	trust     *artifact.TrustSet
 	heads     map[uuid.UUID]uuid.UUID
 	pastBytes int // of the stores of its workers; 0: as in the product
@@ -208,7 +209,10 @@ func (p *plane) start(dir string, opt relay.Options) *worker {
 	w.Progress = &relay.Progress{}
 	opt.Progress = w.Progress
 	fed := &fedStore{Projector: store, fed: make(chan struct{})}
-	w.Relay = relay.New(fed, artifact.NewKeyring(p.signer), p.log.Created(), opt)
+	if p.keys == nil {
+		p.keys = artifact.NewKeyring(p.signer)
+	}
+	w.Relay = relay.New(fed, p.keys, p.log.Created(), opt)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 2)
 	go func() { done <- w.Run(ctx) }()
@@ -575,6 +579,58 @@ func TestAReaderHealsAHoleByAsking(t *testing.T) {
 	msgs, end = p.replay("n1", p.end(seq))
 	assert.Empty(t, msgs)
 	assert.Empty(t, end["Edict-Resync"])
+}
+
+// rotating is a wire that has the plane's key replaced once more while a node hears of the
+// one before.
+type rotating struct {
+	*streams.Conn
+	rotate func()
+}
+
+func (r rotating) Serve(ctx context.Context, subject string, answer func(string, []byte, func(map[string][]string, []byte) error)) error {
+	return r.Conn.Serve(ctx, subject, func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+		answer(subject, body, func(header map[string][]string, body []byte) error {
+			if header["Edict-Event"] != nil {
+				r.rotate()
+			}
+			return reply(header, body)
+		})
+	})
+}
+
+// An answer is signed by the key that it announces, though there may be another one
+// before it ends. That one is announced in the next.
+func TestAnAnswerIsSignedByTheKeyThatItAnnounces(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	var signers []*artifact.Signer
+	for range 2 {
+		s, err := artifact.GenerateSigner()
+		require.NoError(t, err)
+		signers = append(signers, s)
+	}
+	until := time.Now().Add(time.Hour)
+	p.keys = artifact.NewKeyring(p.signer)
+	p.keys.Set(artifact.Keys{Current: signers[0], Previous: p.signer, Until: until})
+	c := p.connect(streams.ConnectOptions{Server: p.server})
+	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{
+		Share: all(), Listeners: streams.NewListeners(c),
+		Wire: rotating{c, func() { p.keys.Set(artifact.Keys{Current: signers[1], Previous: signers[0], Until: until}) }},
+	}})
+	p.node("n1", "role=web")
+	w.at(p.revise(p.policyID(1), "role=web", 80))
+	e := p.listen(nats.NewInbox())
+	require.NoError(t, e.nc.PublishRequest("edict.replay.node.n1", e.sub.Subject, []byte(`{"after":"0"}`)))
+	m, err := e.sub.NextMsgWithContext(p.within())
+	require.NoError(t, err)
+	require.Equal(t, "signing_key_rotated", m.Header.Get("Edict-Event"))
+	require.Equal(t, signers[1], p.keys.Current())
+	m, err = e.sub.NextMsgWithContext(p.within())
+	require.NoError(t, err)
+	require.NoError(t, p.trust.Add(artifact.PlanePolicy, signers[0].KeyID(), signers[0].PublicKey(), time.Time{}))
+	_, err = p.trust.Open(m.Data)
+	require.NoError(t, err)
 }
 
 func TestAReplayThatHasNoAnswerSaysWhy(t *testing.T) {

@@ -61,10 +61,11 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 	if err != nil {
 		return err
 	}
-	if err := r.replyKey(node, reply); err != nil {
+	keys, _ := r.keys.Now() // one that comes meanwhile is not announced in this answer
+	if err := replyKey(keys, node, reply); err != nil {
 		return err
 	}
-	if err := r.replyItems(node, q.After, a, reply); err != nil {
+	if err := r.replyItems(keys.Current, node, q.After, a, reply); err != nil {
 		return err
 	}
 	// Who missed nothing learns here which log live messages must be of.
@@ -80,8 +81,7 @@ func (r *Relay) replay(ctx context.Context, subject string, body []byte, reply f
 
 // replyKey announces a new key before anything that it signed, during the
 // transition.
-func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []byte) error) error {
-	keys, _ := r.keys.Now()
+func replyKey(keys artifact.Keys, node policy.NodeID, reply func(map[string][]string, []byte) error) error {
 	notice, ok := keys.AppendRotation(policy.DialectCurrent, nil, string(node), time.Now())
 	if !ok {
 		return nil
@@ -89,7 +89,7 @@ func (r *Relay) replyKey(node policy.NodeID, reply func(map[string][]string, []b
 	return reply(map[string][]string{wire.HeaderEvent: {artifact.TypeKeyRotated}}, notice)
 }
 
-func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {
+func (r *Relay) replyItems(by *artifact.Signer, node policy.NodeID, after policy.EventID, a answer, reply func(map[string][]string, []byte) error) error {
 	lines := make([]outgoing, 0, len(a.items)+1)
 	prev := after
 	if a.pull {
@@ -109,5 +109,5 @@ func (r *Relay) replyItems(node policy.NodeID, after policy.EventID, a answer, r
 	if a.table {
 		add(r.envelopes.pullContent(artifact.ReasonDatapath, r.store.Base(), a.seq, a.time))
 	}
-	return r.envelopes.sealer().seal(lines, func(_ *outgoing, header map[string][]string, body []byte) error { return reply(header, body) })
+	return r.envelopes.sealer().seal(by, lines, func(_ *outgoing, header map[string][]string, body []byte) error { return reply(header, body) })
 }

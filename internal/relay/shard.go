@@ -110,7 +110,7 @@ func (s *shard) flush() error {
 	}
 	defer func() { s.outgoing = s.outgoing[:0] }()
 	s.messages.Add(int64(len(s.outgoing)))
-	return s.seal.seal(s.outgoing, func(l *outgoing, header map[string][]string, body []byte) error {
+	return s.seal.seal(s.envelopes.keys.Current(), s.outgoing, func(l *outgoing, header map[string][]string, body []byte) error {
 		subject := wire.NodeSubject(l.node, l.name)
 		if s.sent++; s.paced && s.sent >= s.ahead && s.opt.Listeners.Stored(subject) {
 			s.sent = 0
