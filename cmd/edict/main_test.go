@@ -219,7 +219,8 @@ func keepKeys(ts *testscript.TestScript, neg bool, args []string) {
 
 // await asks until cond holds.
 func await(ts *testscript.TestScript, otherwise string, cond func() bool) {
-	const patience, pause = time.Minute, 5 * time.Millisecond
+	// Under the race detector, beside the rest of the campaign, the demo takes more than a minute.
+	const patience, pause = 3 * time.Minute, 5 * time.Millisecond
 	for deadline := time.Now().Add(patience); !cond(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s", otherwise)
