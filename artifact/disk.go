@@ -48,10 +48,13 @@ func CreateFile(path string, content []byte, mode fs.FileMode) error {
 	return SyncDir(dir)
 }
 
+// Torn begins the name of a file that was being written when a process died.
+const Torn = ".edict-"
+
 // writeTemp writes a file that is on disk when it returns, and leaves none
 // where it fails.
 func writeTemp(dir string, content []byte, mode fs.FileMode) (name string, err error) {
-	f, err := os.CreateTemp(dir, ".edict-*")
+	f, err := os.CreateTemp(dir, Torn+"*")
 	if err != nil {
 		return "", err
 	}

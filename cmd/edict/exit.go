@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -100,15 +99,11 @@ func explain(err error) string {
 	}
 	said := strings.TrimSpace(err.Error())
 	var fault *archive.FaultError
-	if errors.As(err, &fault) && !curesItself.MatchString(said) {
+	if errors.As(err, &fault) && !fault.Final {
 		return said + "; use another copy of it"
 	}
 	return said
 }
-
-// curesItself matches what is wrong with an archive or a backup and says what to do, or is
-// cured by no other copy.
-var curesItself = regexp.MustCompile(`another directory|is needed, too|this edict reads`)
 
 // codeOf maps what went wrong to an exit code.
 func codeOf(err error) int {

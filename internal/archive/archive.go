@@ -157,7 +157,7 @@ func (w *walk) segment(at place, name string, from, until uint64, yield func(str
 	}
 	defer r.close()
 	if err := w.follows(r); err != nil {
-		return &FaultError{r.file, 1, err.Error()}
+		return &FaultError{File: r.file, Line: 1, Detail: err.Error()}
 	}
 	if w.last != "" {
 		r.chain = w.chain // which has what older releases would have made of the log, too

@@ -205,7 +205,7 @@ func readManifest(dir string) (m Manifest, err error) {
 		return m, &FaultError{File: manifestName, Detail: "it is no manifest of a backup"}
 	}
 	if m.Version != Version {
-		return m, &FaultError{File: manifestName, Detail: fmt.Sprintf("the backup has version %d, this edict reads %d", m.Version, Version)}
+		return m, &FaultError{File: manifestName, Detail: (&versionError{"backup", m.Version}).Error(), Final: true}
 	}
 	if _, err := readHash(m.Digest); err != nil {
 		return m, &FaultError{File: manifestName, Detail: err.Error()}

@@ -170,17 +170,17 @@ func (x *export) goOn(ctx context.Context, a *Archive) error {
 	}
 	x.chain, x.next = r.chain, r.chain.Seq+1
 	if h := r.header; h.Log != x.log.ID() || h.Begins != x.log.First() || h.Partitions != x.log.Partitions() {
-		return &FaultError{r.file, 1, fmt.Sprintf("it is of log %s, the log to be exported is %s: export to another directory", h.Log, x.log.ID())}
+		return &FaultError{r.file, 1, fmt.Sprintf("it is of log %s, the log to be exported is %s: export to another directory", h.Log, x.log.ID()), true}
 	}
 	if r.header.Base != x.log.Base() && x.until < x.next && !x.opt.Backup {
-		return &FaultError{r.file, 1, "since it was written event ids count from another base, which only an event that is written after that can say: export to another directory"}
+		return &FaultError{r.file, 1, "since it was written event ids count from another base, which only an event that is written after that can say: export to another directory", true}
 	}
 	if o, ok := x.log.Origin(); ok && event.Seq+1 == o.Seq && r.chain.Hash == o.Before {
 		return nil // it was removed, and is the one that the origin follows
 	}
 	m, err := x.log.Get(ctx, event.Seq)
 	if errors.Is(err, streams.ErrNotFound) || err == nil && !bytes.Equal(appendEvent(nil, &m), appendEvent(nil, &event)) {
-		return &FaultError{r.file, r.line - 1, fmt.Sprintf("event %d is not the one that the log has now: the log lost or changed its past, or was accepted without it; export to another directory", event.Seq)}
+		return &FaultError{r.file, r.line - 1, fmt.Sprintf("event %d is not the one that the log has now: the log lost or changed its past, or was accepted without it; export to another directory", event.Seq), true}
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func (r *reader) fault(err error) error {
 	if err == nil || errors.As(err, &f) {
 		return err
 	}
-	return &FaultError{r.file, r.line, err.Error()}
+	return &FaultError{r.file, r.line, err.Error(), errors.As(err, new(*versionError))}
 }
 
 // next reads one line with its end, of at most so many bytes, valid until the next call.

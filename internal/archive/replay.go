@@ -79,7 +79,7 @@ func (a *Archive) whole(e Extent) error {
 	if _, ok, err := a.Origin(); ok || err != nil {
 		return err
 	}
-	return &FaultError{File: a.at.String(), Detail: fmt.Sprintf("the archive begins at %d, its log at %d: what came before is needed, too", e.First, e.Begins)}
+	return &FaultError{File: a.at.String(), Detail: fmt.Sprintf("the archive begins at %d, its log at %d: what came before is needed, too", e.First, e.Begins), Final: true}
 }
 
 // Get is an event of the archive; streams.ErrNotFound: it has none of that sequence.

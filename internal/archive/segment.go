@@ -53,6 +53,9 @@ type FaultError struct {
 	File   string
 	Line   int // 0: it is about the file
 	Detail string
+	// Final is set where Detail says what to do, or where another copy of the file could not be
+	// better.
+	Final bool
 }
 
 // Error says where, and what.
@@ -81,6 +84,16 @@ func firstOf(name string) (first uint64, ok bool) {
 	return first, err == nil && first > 0
 }
 
+// versionError means that something is of another version than the one that is read.
+type versionError struct {
+	of      string
+	version int
+}
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the %s has version %d, this edict reads %d", e.of, e.version, Version)
+}
+
 // parseHeader reads the line and the chain that it begins with.
 func parseHeader(line []byte) (h Header, c projector.Chain, err error) {
 	var v struct {
@@ -91,7 +104,7 @@ func parseHeader(line []byte) (h Header, c projector.Chain, err error) {
 		return h, c, errors.New("no segment of a log begins so")
 	}
 	if v.Version != Version {
-		return h, c, fmt.Errorf("the format has version %d, this edict reads %d", v.Version, Version)
+		return h, c, &versionError{"format", v.Version}
 	}
 	if err := strictly(line, &h); err != nil {
 		return h, c, fmt.Errorf("no header: %w", err)

@@ -63,15 +63,12 @@ func noPlane(dir string) error {
 	return nil
 }
 
-// torn begins the name of a file that was being written as the process died.
-const torn = ".edict-"
-
 // staged reports whether a directory of keys has none but what a backup left that was cut
 // off before its manifest.
 func staged(dir string) bool {
 	left, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(left, func(e fs.DirEntry) bool {
-		return !strings.HasSuffix(e.Name(), unfinished) && !strings.HasPrefix(e.Name(), torn)
+		return !strings.HasSuffix(e.Name(), unfinished) && !strings.HasPrefix(e.Name(), artifact.Torn)
 	})
 }
 
@@ -131,7 +128,7 @@ func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) 
 	}
 	for _, was := range old.Files {
 		if filepath.Dir(was.Name) == BackupLog && !slices.Contains(files, was) {
-			return nil, &FaultError{File: was.Name, Detail: "it is not what it was when it was backed up, or is missing: back up to another directory"}
+			return nil, &FaultError{File: was.Name, Detail: "it is not what it was when it was backed up, or is missing: back up to another directory", Final: true}
 		}
 	}
 	return files, nil
@@ -179,7 +176,7 @@ func partsIn(dir string) ([]string, error) {
 	names := []string{BackupKeys, BackupKey, BackupRecord, BackupMarker}
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), torn) {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), artifact.Torn) {
 			names = append(names, e.Name())
 		}
 	}
