@@ -145,7 +145,7 @@ func (in *intake) take(m *nats.Msg) {
 		most = intakeLeast
 	}
 	if len(l.waiting) >= in.waiting || l.bytes > 0 && l.bytes+size > most {
-		in.refuse(l, m, codeTooManyRequests, "more events under way than are taken: wait for acknowledgements")
+		in.refuse(l, m, apiError{http.StatusTooManyRequests, codeTooManyRequests, "more events under way than are taken: wait for acknowledgements"})
 		return
 	}
 	l.waiting = append(l.waiting, m)
@@ -155,17 +155,13 @@ func (in *intake) take(m *nats.Msg) {
 }
 
 // refuse answers as the server does when it cannot take more.
-func (in *intake) refuse(l *lane, m *nats.Msg, code int, what string) {
+func (in *intake) refuse(l *lane, m *nats.Msg, why apiError) {
 	if f := in.overflow.Load(); f != nil && l.project != uuid.Nil {
 		(*f)(l.project)
 	}
 	if m.Reply != "" {
-		status := http.StatusTooManyRequests
-		if code == codeBatchTooLarge {
-			status = http.StatusBadRequest
-		}
 		_ = in.nc.Publish(m.Reply, fmt.Appendf(nil, `{"type":"io.nats.jetstream.api.v1.pub_ack_response","error":{"code":%d,"err_code":%d,"description":"project %s has %s, then send it again"},"stream":%q,"seq":0}`,
-			status, code, l.name, what, LogStream))
+			why.Code, why.ErrCode, l.name, why.Description, LogStream))
 	}
 }
 

@@ -1,6 +1,8 @@
 package streams
 
 import (
+	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -63,7 +65,7 @@ func (in *intake) admit(l *lane, m *nats.Msg, step batchStep, id string, now tim
 	switch step {
 	case batchBegins:
 		if l.open[id] == nil && (len(l.open) >= intakeOpen || in.open >= intakeOpenAll) {
-			in.refuse(l, m, codeBatchBusy, "more batches open than are taken: commit one, or wait until one is forgotten that has no message for ten seconds")
+			in.refuse(l, m, apiError{http.StatusTooManyRequests, codeBatchBusy, "more batches open than are taken: commit one, or wait until one is forgotten that has no message for ten seconds"})
 			return false
 		}
 		in.end(l, id) // the server ends both
@@ -75,7 +77,7 @@ func (in *intake) admit(l *lane, m *nats.Msg, step batchStep, id string, now tim
 		b.bytes += weight(m)
 		b.latest = now
 		if b.messages > in.batch || b.bytes > intakeBytes {
-			in.refuse(l, m, codeBatchTooLarge, "a batch of more than "+strconv.Itoa(in.batch)+" events or "+strconv.Itoa(intakeBytes>>20)+" MiB: divide it")
+			in.refuse(l, m, apiError{http.StatusBadRequest, codeBatchTooLarge, fmt.Sprintf("a batch of more than %d events or %d MiB: divide it", in.batch, intakeBytes>>20)})
 			in.abandon(m, b)
 			in.end(l, id)
 			return false
