@@ -171,10 +171,17 @@ func TestWhatIsPassedOverIsCountedOnce(t *testing.T) {
 	}
 	w := p.start(t.TempDir(), relay.Options{Publish: relay.PublishOptions{Wire: wire, Listeners: l, Share: s}})
 	w.at(last)
-	l.mu.Lock()
-	delete(l.nodes, "x")
-	l.mu.Unlock()
-	w.at(p.revise(p.policyID(1), "role=web", 80))
+	passed := make(chan uint64, 1)
+	l.inRound(func() { // edges are still made, and nobody listens when the next round takes them
+		seq := p.revise(p.policyID(1), "role=web", 80)
+		require.NoError(t, w.store.Wait(p.within(), seq))
+		l.mu.Lock()
+		delete(l.nodes, "x")
+		l.mu.Unlock()
+		passed <- seq
+	})
+	l.wake <- struct{}{}
+	w.at(<-passed)
 	_, skipped := w.count.both()
 	require.Equal(t, own, skipped)
 }
