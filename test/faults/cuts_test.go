@@ -66,10 +66,7 @@ func cuts(t *testing.T, seed uint64) {
 	t.Log(<-done)
 	p.eventually("all is published when the cuts have ended", func() bool { return w.announced(at) })
 	for i, f := range sse {
-		p.eventually(f.Node+" hears the last word", func() bool {
-			at, _ := f.At()
-			return at >= p.lastOf(f.Node)
-		})
+		p.eventually(f.Node+" hears the last word", func() bool { return p.hasHeard(f) })
 		f.cut()
 		p.eventually(f.Node+" is answered", func() bool { return native[i].Ask(w.http.URL, time.Second) == nil })
 	}

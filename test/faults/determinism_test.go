@@ -119,10 +119,7 @@ func (p *plane) resumeAtEveryID(workers []*worker) {
 			for _, w := range workers {
 				f := p.from(node, x.ID)
 				f.open(p.t.Context(), w, w.http.URL)
-				p.eventually("it hears what followed", func() bool {
-					at, _ := f.At()
-					return at >= p.lastOf(node)
-				})
+				p.eventually("it hears what followed", func() bool { return p.hasHeard(f) })
 				f.cut()
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,15 +126,28 @@ func (p *plane) publish(steps ...gen.Step) (seq uint64) {
 	return seq
 }
 
-// lastOf is the id of the last thing that the log says about a node.
-func (p *plane) lastOf(node string) policy.EventID {
+// hasHeard reports whether a client was told, of everything, the last that the log says
+// about its node. Its highest id does not show that: an answer may tell a thing under a
+// higher id than the log's last change has, and be cut off before it.
+func (p *plane) hasHeard(f *follower) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.truth.Changes(node)
-	if len(all) == 0 {
-		return 0
+	last := map[oracle.Thing]policy.EventID{}
+	for _, x := range p.truth.Changes(f.Node) {
+		last[x.Thing] = x.ID
 	}
-	return all[len(all)-1].ID
+	p.mu.Unlock()
+	for i, s := range f.Record().Sessions {
+		if s.Over == "pull" || i == 0 {
+			maps.DeleteFunc(last, func(_ oracle.Thing, id policy.EventID) bool { return id <= s.After })
+		}
+		for _, m := range s.Frames {
+			about := oracle.Thing{Policy: m.Policy, Kind: m.Kind, Name: m.Name}
+			if last[about] <= m.ID {
+				delete(last, about)
+			}
+		}
+	}
+	return len(last) == 0
 }
 
 // share is what a worker publishes, always.

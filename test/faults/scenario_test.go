@@ -194,10 +194,7 @@ func (s *stage) quiet() {
 // heard waits until every stream has the last word about its node.
 func (s *stage) heard() {
 	for _, f := range s.sse {
-		ok := f.cancel == nil || within(s.hearing, func() bool {
-			at, _ := f.At()
-			return at >= s.lastOf(f.Node)
-		})
+		ok := f.cancel == nil || within(s.hearing, func() bool { return s.hasHeard(f) })
 		require.True(s.t, ok || s.mutated, "%s does not hear the last word about it", f.Node)
 	}
 }
