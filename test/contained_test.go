@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,10 +72,16 @@ func TestNothingIsComputedForNobody(t *testing.T) {
 		leave()
 		<-answered
 		var seen scraped
-		require.True(t, waitFor(time.Minute, func() bool {
+		since := time.Now()
+		if !waitFor(time.Minute, func() bool {
 			seen = p.scrape()
 			return seen.values[tablesThat("cancelled")] == float64(i+1)
-		}), "%s is computed for nobody", path)
+		}) {
+			p.signal(syscall.SIGQUIT) // it prints what it does
+			<-p.gone
+			maps.DeleteFunc(seen.values, func(series string, n float64) bool { return n == 0 || !strings.HasPrefix(series, "edict_datapath_") })
+			require.Failf(t, "it is computed for nobody", "%s, %v later: %v", path, time.Since(since), seen.values)
+		}
 		require.Zero(t, seen.values["edict_datapath_waiting_requests{}"])
 		require.Zero(t, seen.values[tablesThat("computed")]+seen.values[tablesThat("refused")], "the table is too little work for this test")
 		require.True(t, waitFor(time.Minute, func() bool { return p.scrape().left() == i+1 }), "a request that nobody waits for is answered")
