@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -127,9 +128,7 @@ const (
 func (c *Controller) compete(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var failed error
-	ended := make(chan struct{})
-	began := false
+	var term term
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: c.opt.LeaseNamespace, Name: c.opt.LeaseName},
@@ -139,11 +138,11 @@ func (c *Controller) compete(ctx context.Context) error {
 		LeaseDuration: leaseFor, RenewDeadline: leaseRenew, RetryPeriod: leaseTry,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				began = true
-				defer close(ended)
-				failed = c.lead(ctx)
-				stop() // whoever cannot go on gives the Lease away
+			OnStartedLeading: func(ctx context.Context) { // in a goroutine of its own
+				term.serve(func() error {
+					defer stop() // whoever cannot go on gives the Lease away
+					return c.lead(ctx)
+				})
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(name string) {
@@ -156,10 +155,32 @@ func (c *Controller) compete(ctx context.Context) error {
 	}
 	elector.Run(ctx)
 	stop()
-	if elector.IsLeader() || began {
-		<-ended
+	return term.end()
+}
+
+// term is the time for which the Lease is held, at most one. It may be over before whoever
+// leads has begun, and then he does not begin.
+type term struct {
+	mu     sync.Mutex
+	over   bool
+	failed error
+}
+
+// serve leads, unless the term is over.
+func (t *term) serve(lead func() error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.failed = lead()
 	}
-	return failed
+}
+
+// end returns once nobody leads, nor will, with what made him give up.
+func (t *term) end() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	return t.failed
 }
 
 // lead watches the cluster and writes, until ctx ends.
