@@ -286,6 +286,10 @@ func TestWhatWouldLetMoreThroughIsHeld(t *testing.T) {
 			}
 		}), func(reason string) bool { return reason == "Held" })
 	})
+	r.stop()
+	r = start(t, c, on, "two")
+	eventually(t, "another controller took over", r.synced)
+	require.Contains(t, slugs(t, on), "np--shop--closed--ingress-isolate", "it does not know what the first made of it")
 	require.NoError(t, c.dynamic.Resource(networkPolicies).Namespace("shop").Delete(t.Context(), "closed", metav1.DeleteOptions{}))
 	eventually(t, "what went is gone", func() bool { return !slices.Contains(slugs(t, on), "np--shop--closed--ingress-isolate") })
 }

@@ -216,9 +216,8 @@ func (w *policyWriter) note(about []reported, out want) {
 		}
 		if t.wider() {
 			held++
-			if before != nil {
-				t.slugs = before.slugs
-			}
+			// Of what the plane has of it nothing goes, whoever wrote it.
+			t.slugs = translate.Slugs(t.object.GetKind(), t.object.GetNamespace(), t.object.GetName())
 			for _, slug := range t.slugs {
 				out.keep[slug] = true
 			}

@@ -251,18 +251,21 @@ func (v *view) keys() (all []string) {
 	return all
 }
 
-// objects are all policies of the cluster, by kind.
+// objects are all policies of the cluster, by kind. A cluster that came to serve another
+// version of a kind has the same objects in both, and may have ceased to tell of the first.
 func (v *view) objects() (all []*unstructured.Unstructured, whole bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	had := map[string]bool{}
 	for _, k := range policyKinds {
 		of := v.policies[k]
-		if of == nil {
+		if of == nil || had[k.Resource] {
 			continue
 		}
 		if !of.HasSynced() {
 			return nil, false
 		}
+		had[k.Resource] = true
 		for _, o := range of.GetStore().List() {
 			all = append(all, o.(*unstructured.Unstructured))
 		}

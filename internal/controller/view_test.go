@@ -2,12 +2,16 @@ package controller
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	discovery "k8s.io/client-go/discovery/fake"
 )
 
 // TestAStatusIsNoChangeOfAPolicy: what is written back of a policy is no reason to
@@ -50,6 +54,49 @@ func TestAStatusIsNoChangeOfAPolicy(t *testing.T) {
 		require.Equal(t, 3, heard(), "it went")
 		_, there = v.current(o)
 		require.False(t, there)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// TestAKindOfWhichAnotherVersionIsServedIsReadOnce: as when its definition is brought up to
+// date under a running controller.
+func TestAKindOfWhichAnotherVersionIsServedIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		const spec = `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`
+		earlier := policyKinds[2]
+		discovered := c.typed.Discovery().(*discovery.FakeDiscovery)
+		all := discovered.Resources
+		only := func(version string) {
+			discovered.Resources = slices.DeleteFunc(slices.Clone(all), func(l *metav1.APIResourceList) bool {
+				return strings.HasPrefix(l.GroupVersion, policyGroup) && l.GroupVersion != policyGroup+"/"+version
+			})
+		}
+		only(earlier.Version)
+		c.policy(earlier, "", "guard", spec)
+		v := newView(New(Options{Kubernetes: c.typed, Dynamic: c.dynamic}).opt)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- v.run(ctx) }()
+		require.True(t, v.wait(ctx))
+		versions := func() (all []string) {
+			synctest.Wait()
+			objects, whole := v.objects()
+			require.True(t, whole)
+			for _, o := range objects {
+				all = append(all, o.GroupVersionKind().Version)
+			}
+			return all
+		}
+		require.Equal(t, []string{earlier.Version}, versions())
+
+		c.policy(clusterPolicies, "", "guard", spec)
+		only(clusterPolicies.Version)
+		time.Sleep(lookAgain + time.Second)
+		require.Equal(t, []string{clusterPolicies.Version}, versions())
+		require.NoError(t, c.dynamic.Resource(clusterPolicies).Delete(ctx, "guard", metav1.DeleteOptions{}))
+		require.Empty(t, versions(), "the earlier version tells of nothing any more")
 		stop()
 		require.NoError(t, <-ended)
 	})

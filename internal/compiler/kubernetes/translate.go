@@ -111,8 +111,29 @@ func (t *translator) object(o *object) {
 		}
 		closed := section{s.subject, s.ingress, []rule{{action: policy.Deny, peers: anyone(), ports: everyTraffic}}}
 		t.add(o, string(s.direction()), s.content(policy.Normal, allowPriority))
-		t.add(o, string(s.direction())+"-isolate", closed.content(policy.Normal, isolatePriority))
+		t.add(o, string(s.direction())+isolation, closed.content(policy.Normal, isolatePriority))
 	}
+}
+
+// isolation ends the part of a policy that denies what its object does not allow.
+const isolation = "-isolate"
+
+// Slugs are those that policies of an object may have, whatever it says: also of one that
+// can be expressed only in part, or no longer.
+func Slugs(of, namespace, name string) (all []string) {
+	i := slices.IndexFunc(kinds, func(k *kind) bool { return k.name == of })
+	if i < 0 {
+		return nil
+	}
+	o := object{kind: kinds[i], namespace: namespace, name: name}
+	for _, ingress := range []bool{true, false} {
+		part := string((&section{ingress: ingress}).direction())
+		all = append(all, o.slug(part))
+		if o.kind.namespaced() {
+			all = append(all, o.slug(part+isolation))
+		}
+	}
+	return all
 }
 
 // allowRest adds, behind all others, what Kubernetes does with a pod that no object
