@@ -16,11 +16,16 @@ const (
 	tooManyRequests = "too_many_requests" // the principal asks too fast
 	quotaExceeded   = "quota_exceeded"    // the project has or adds as much as it may
 	overShare       = "project_over_share"
+	rolloutUnderWay = "rollout_under_way" // somebody rolls out a revision of the policy
 )
 
 // noRoom reports whether the project may not have a thing, or not now. It may have others,
 // and it can lose any.
 func noRoom(code string) bool { return code == quotaExceeded || code == overShare }
+
+// ofThePolicy are conflicts that one policy has, and that go on however often it is asked
+// for. Of others the cause is what we know of the plane, or the project.
+var ofThePolicy = []string{rolloutUnderWay, "policy_conflict_error", "invalid_after_patch", "policy_limit"}
 
 // paced asks the plane for one thing, and again while it says that there are too many
 // requests. What waits gives up nothing that others ask meanwhile.
@@ -39,7 +44,7 @@ func (c *Options) paced(ctx context.Context, ask func() error) error {
 	}
 }
 
-// later is what the plane has no room for: all of it changes again, together, some time
+// later is what the plane does not take now, though nothing is wrong with it: all of it changes again, together, some time
 // after the first was noted.
 type later struct {
 	after   time.Duration

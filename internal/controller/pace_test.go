@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
@@ -163,4 +165,48 @@ func TestWhatHasNoRoomChangesTogetherUnlessItIsOver(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, changed, 2, "nothing changes that nobody waits for any more")
 	})
+}
+
+// TestAPolicyThatIsRolledOutKeepsNothingElseFromBeingWritten: an operator may roll a revision
+// out by himself, and then the plane takes no other of that policy until he is done.
+func TestAPolicyThatIsRolledOutKeepsNothingElseFromBeingWritten(t *testing.T) {
+	c, on := newCluster(t), startPlane(t)
+	spec := func(priority int) string {
+		return fmt.Sprintf(`{"tier":"Admin","priority":%d,"subject":{"namespaces":{}},"egress":[{"action":"Deny","to":[{"nodes":{}}]}]}`, priority)
+	}
+	c.policy(clusterPolicies, "", "guard", spec(1))
+	c.policy(clusterPolicies, "", "other", spec(3))
+	ctl := New(Options{
+		Kubernetes: c.typed, Dynamic: c.dynamic, Nodes: on.Nodes, Policies: on.Policies, Project: project,
+		Debounce: time.Millisecond, StatusEvery: time.Hour, RoomEvery: 10 * time.Millisecond,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- ctl.Run(ctx) }()
+	eventually(t, "the plane is what the cluster says", func() bool { return (&running{ctl, nil}).synced() })
+	guard, _, err := on.Policies.Named(t.Context(), project, "cnp--guard--egress")
+	require.NoError(t, err)
+	guard, err = on.Policies.Get(t.Context(), project, guard.ID)
+	require.NoError(t, err)
+	_, err = on.Policies.Stage(t.Context(), project, guard.ID, resource.Preview{Selector: guard.Head.Selector, Order: guard.Order, Rules: append(guard.Head.Rules, guard.Head.Rules...)})
+	require.NoError(t, err)
+	_, err = on.Policies.Promote(t.Context(), project, guard.ID, resource.Promotion{Waves: []string{"canary=true"}})
+	require.NoError(t, err)
+
+	o, err := c.dynamic.Resource(clusterPolicies).Get(t.Context(), "guard", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(o.Object, int64(2), "spec", "priority"))
+	_, err = c.dynamic.Resource(clusterPolicies).Update(t.Context(), o, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, c.dynamic.Resource(clusterPolicies).Delete(t.Context(), "other", metav1.DeleteOptions{}))
+	eventually(t, "the other goes", func() bool { return !slices.Contains(slugs(t, on), "cnp--other--egress") })
+	_, err = on.Policies.Abort(t.Context(), project, guard.ID, resource.Abort{})
+	require.NoError(t, err)
+	eventually(t, "it is written when the rollout has ended", func() bool {
+		now, err := on.Policies.Get(t.Context(), project, guard.ID)
+		require.NoError(t, err)
+		return now.HeadRevisionID != guard.HeadRevisionID
+	})
+	stop()
+	require.NoError(t, <-ended)
 }

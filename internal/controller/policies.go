@@ -257,12 +257,9 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 	})
 	var refused *client.Problem
 	switch {
-	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
-		// Somebody else was at work.
-		return errors.Join(err, w.look(ctx))
 	case errors.As(err, &refused) && forThisOne(refused):
 		// Trying again at once would not help; others go on.
-		if noRoom(refused.Code) {
+		if noRoom(refused.Code) || refused.Code == rolloutUnderWay {
 			w.room.note(d.Slug)
 		}
 		w.opt.Metrics.left("policy")
@@ -271,6 +268,9 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 		w.refused[d.Slug] = refused.Detail
 		w.mu.Unlock()
 		return nil
+	case refused != nil && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
+		// Somebody else was at work.
+		return errors.Join(err, w.look(ctx))
 	case err != nil:
 		return err
 	}
@@ -287,10 +287,12 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 // forThisOne reports whether the plane refused one policy, and not everything that we ask.
 func forThisOne(p *client.Problem) bool {
 	switch p.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return false
 	case http.StatusTooManyRequests:
 		return noRoom(p.Code)
+	case http.StatusConflict:
+		return slices.Contains(ofThePolicy, p.Code)
 	}
 	return p.Status < http.StatusInternalServerError
 }
