@@ -109,6 +109,20 @@ func (t *TrustSet) Rotate(n Notice, now time.Time) error {
 	return t.succeed(n.KeyID, p.KeyID, p.PublicKey, p.Until)
 }
 
+// Repeats reports whether a notice announces a key that the set has in force already. Such
+// a notice says nothing new, whoever signed it and whenever: it need not verify.
+func (t *TrustSet) Repeats(doc []byte) bool {
+	var n Notice
+	var p rotationPayload
+	if json.Unmarshal(doc, &n) != nil || n.Type != TypeKeyRotated || json.Unmarshal(n.Payload, &p) != nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	next, known := t.keys[trustKey{PlanePolicy, p.KeyID}]
+	return known && next.notAfter.IsZero()
+}
+
 // succeed puts next in the place of a key of plane "policy".
 func (t *TrustSet) succeed(keyID, next string, public []byte, until time.Time) error {
 	t.mu.Lock()

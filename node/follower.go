@@ -353,12 +353,15 @@ func (f *Follower) read(ctx context.Context, stream *frames, yield func(Event, e
 			return err
 		}
 		e, err := f.verify(fr)
+		if f.repeats(err, fr.data) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		f.eventRead()
 		if e.Type == artifact.TypeKeyRotated {
-			if err := f.rotate(e.Notice); err != nil {
+			if err := f.rotate(e.Notice); err != nil && !f.repeats(err, fr.data) {
 				return f.refuse(fr.id, err)
 			}
 			continue

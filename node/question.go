@@ -66,7 +66,7 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 			return a, err
 		}
 		if m.Header.Get(wire.HeaderEvent) == artifact.TypeKeyRotated {
-			if err := s.rotated(m); err != nil {
+			if err := s.rotated(m); err != nil && !s.f.repeats(err, m.Data) {
 				return answer{}, s.f.refuse("", err)
 			}
 			continue

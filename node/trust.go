@@ -50,6 +50,12 @@ func (f *Follower) rotate(n artifact.Notice) error {
 	return nil
 }
 
+// repeats reports whether a refused notice announces a key that is known. By this node's
+// clock the transition may be over that the plane still announces, which is no matter then.
+func (f *Follower) repeats(err error, doc []byte) bool {
+	return errors.Is(err, artifact.ErrExpiredKey) && f.trust.Repeats(doc)
+}
+
 func sameTrust(a, b artifact.TrustedKey) bool {
 	return a.KeyID == b.KeyID && a.NotAfter.Equal(b.NotAfter)
 }

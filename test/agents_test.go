@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,11 @@ func hire(t *testing.T, node string, base func() string, opt plexd.Options) *han
 	h := &hand{t: t, node: node, base: base, token: opt.Registration.Token}
 	opt.Base, opt.Transport = base, described
 	opt.Connected, opt.Dispatched = h.connected, h.dispatched
-	opt.Refused = func(id string, why error) { h.fault("%s is refused: %v", id, why) }
+	opt.Refused = func(id string, why error) {
+		if !errors.Is(why, plexd.ErrLate) {
+			h.fault("%s is refused: %v", id, why)
+		}
+	}
 	a, err := plexd.New(opt)
 	require.NoError(t, err)
 	h.Agent = a

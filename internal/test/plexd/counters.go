@@ -38,6 +38,7 @@ type Counters struct {
 	Early      int // or in the future,
 	Forged     int // not by a key that it trusts,
 	Replayed   int // or with a nonce that it has met
+	Late       int // announcements of the key that it trusts, after the transition to it
 	Foreign    int // good events about another node
 
 	Pulls, PullFailures  int
@@ -56,7 +57,8 @@ type Counters struct {
 // Connects are the streams that were opened.
 func (c Counters) Connects() int { return c.Answers[200] }
 
-// Refused are the events that were skipped, whatever the reason.
+// Refused are the events that were skipped, but for those that came late: a busy machine
+// may read what was said a moment before the end of a transition.
 func (c Counters) Refused() int {
 	return c.Malformed + c.Unsigned + c.Stale + c.Early + c.Forged + c.Replayed
 }

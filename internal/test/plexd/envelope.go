@@ -1,6 +1,8 @@
 package plexd
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -31,6 +33,7 @@ var (
 	ErrEarly     = errors.New("event is in the future")
 	ErrForged    = errors.New("the signature is not of a key that is trusted")
 	ErrReplayed  = errors.New("its nonce was met before")
+	ErrLate      = errors.New("it announces the key that is trusted already, and is signed by the one before, whose time is over")
 )
 
 // current is the envelope of the current dialect. What is signed are its
@@ -136,6 +139,9 @@ func (t *trust) verify(o opened, now time.Time) error {
 	}
 	signature, err := base64.StdEncoding.DecodeString(o.signature)
 	if err != nil || !t.signed(o, signature, now) {
+		if t.late(o, signature) {
+			return ErrLate
+		}
 		return fmt.Errorf("%w: %s", ErrForged, o.keyID)
 	}
 	if t.dialect == Legacy {
@@ -155,6 +161,17 @@ func (t *trust) signed(o opened, signature []byte, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// late reports whether an announcement that is refused was read too late, and says nothing
+// new. An agent of the field does not tell it from a forged one; it loses nothing.
+func (t *trust) late(o opened, signature []byte) bool {
+	var r rotation
+	if o.Type != "signing_key_rotated" || t.previous.key == nil || !ed25519.Verify(t.previous.key, o.signed, signature) || json.Unmarshal(o.Payload, &r) != nil {
+		return false
+	}
+	key, err := publicKey(cmp.Or(r.PublicKey, r.Current))
+	return err == nil && bytes.Equal(key, t.current.key)
 }
 
 // rotation is the payload of signing_key_rotated in either dialect, and what
@@ -249,7 +266,7 @@ func (a *Agent) take(cursor string, data []byte) {
 
 func (c *Counters) reason(err error) *int {
 	for reason, counter := range map[error]*int{
-		ErrUnsigned: &c.Unsigned, ErrStale: &c.Stale, ErrEarly: &c.Early, ErrForged: &c.Forged, ErrReplayed: &c.Replayed,
+		ErrUnsigned: &c.Unsigned, ErrStale: &c.Stale, ErrEarly: &c.Early, ErrForged: &c.Forged, ErrReplayed: &c.Replayed, ErrLate: &c.Late,
 	} {
 		if errors.Is(err, reason) {
 			return counter

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,6 +139,12 @@ func TestAKeyIsRotatedUnderTheOldOne(t *testing.T) {
 		require.NoError(t, verified(d, sealed(d, "signing_key_rotated", payload, noon, "1"), b))
 		require.NoError(t, b.rotate([]byte(payload)))
 		require.NoError(t, verified(d, sealed(d, "policy_updated", `{}`, noon, "2"), b), "the old key still is good")
+		again, err := open(d, []byte(sealed(d, "signing_key_rotated", payload, noon, "4")))
+		require.NoError(t, err)
+		require.ErrorIs(t, b.verify(again, noon.Add(2*time.Minute)), ErrLate, "what it announces is known")
+		other, err := open(d, []byte(sealed(d, "signing_key_rotated", strings.ReplaceAll(payload, text, old), noon, "5")))
+		require.NoError(t, err)
+		require.ErrorIs(t, b.verify(other, noon.Add(2*time.Minute)), ErrForged)
 		o, err := open(d, []byte(sealed(d, "policy_updated", `{}`, noon, "3")))
 		require.NoError(t, err)
 		require.ErrorIs(t, b.verify(o, noon.Add(2*time.Minute)), ErrForged, "and then is not")
