@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,4 +75,42 @@ func TestATableHasNoGraceWhenTheServerStops(t *testing.T) {
 	<-answers
 	require.NoError(t, <-served)
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestNothingIsComputedForNobody: what a request has computed ends with it.
+func TestNothingIsComputedForNobody(t *testing.T) {
+	for name, path := range map[string]string{
+		"a table": tableOfDB, "a flow": "/v1/nodes/db/explain?direction=egress&peer=10.9.9.9&protocol=tcp&port=80",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := gatedModel{calls: new(atomic.Int64), asked: make(chan struct{}), gate: make(chan struct{})}
+			p := newPlane(t, func(d *api.Deps) {
+				m.Enforcer = d.Model
+				d.Tables = snapshot.NewTables(m, snapshot.TableOptions{})
+			})
+			p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+			p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", `,"tier":"admin"`, denyWeb)))
+			server := httptest.NewServer(p.Handler)
+			defer server.Close()
+			ctx, leave := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
+			require.NoError(t, err)
+			answered := make(chan error, 1)
+			go func() {
+				resp, err := http.DefaultClient.Do(r)
+				if err == nil {
+					resp.Body.Close()
+				}
+				answered <- err
+			}()
+			<-m.asked // it is being made
+			require.Equal(t, 1, p.deps.Tables.Counts().Waiting)
+			leave()
+			require.ErrorIs(t, <-answered, context.Canceled)
+			require.Eventually(t, func() bool { return p.deps.Tables.Counts().Waiting == 0 }, 10*time.Second, time.Millisecond)
+			close(m.gate)
+			require.Eventually(t, func() bool { return p.deps.Tables.Counts().Outcomes[snapshot.TableCancelled] == 1 }, 10*time.Second, time.Millisecond)
+			require.Zero(t, p.deps.Tables.Counts().Outcomes[snapshot.TableComputed])
+		})
+	}
 }
