@@ -39,6 +39,7 @@ type app struct {
 	lease, listen         string
 	logFormat, logLevel   string
 	qps                   float32
+	patience              time.Duration // with one answer of the plane, to its end
 	opt                   controller.Options
 }
 

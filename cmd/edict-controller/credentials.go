@@ -24,6 +24,7 @@ func (a *app) http(cmd *cobra.Command) (*http.Client, error) {
 		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: a.patience / 2, PingTimeout: a.patience / 4}
 	if a.ca != "" {
 		text, err := os.ReadFile(a.ca)
 		if err != nil {
@@ -40,7 +41,7 @@ func (a *app) http(cmd *cobra.Command) (*http.Client, error) {
 			return nil, cli.Failed(cli.Unreadable, "--token-file: %v", err)
 		}
 	}
-	return &http.Client{Transport: &bearer{transport, u.Host, a.tokenFile}}, nil
+	return &http.Client{Transport: &bearer{transport, u.Host, a.tokenFile}, Timeout: a.patience}, nil
 }
 
 func local(host string) bool {

@@ -15,6 +15,10 @@ import (
 // grace is how long it may go on after a signal: to give the Lease away.
 const grace = 10 * time.Second
 
+// patience is with one answer of the plane. One that keeps connections and says nothing is
+// asked again, over a new one, which may lead to another worker.
+const patience = time.Minute
+
 func main() {
 	os.Exit(cli.Main(grace, func(ctx context.Context) int {
 		return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -24,7 +28,7 @@ func main() {
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stderr = cli.Messages(stderr)
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{stdout: stdout, stderr: stderr, patience: patience}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,4 +58,22 @@ func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 		require.Equal(t, c.code, run(t.Context(), c.args, &out, &errors), "%v: %s", c.args, &errors)
 		require.Contains(t, errors.String(), c.says)
 	}
+}
+
+// TestAPlaneThatNeverAnswersIsNotWaitedForForEver: as one whose machine was stopped.
+func TestAPlaneThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	a := &app{server: silent.URL, patience: 100 * time.Millisecond}
+	c, err := a.http(a.rootCommand())
+	require.NoError(t, err)
+	_, err = c.Get(silent.URL)
+	<-asked
+	var late net.Error
+	require.ErrorAs(t, err, &late)
+	require.True(t, late.Timeout())
 }
