@@ -215,10 +215,16 @@ func (l *look) node(p *watched, by *touchedBy, e *projector.Enforcement) error {
 	if p.put(id, now); !ordered && !tables {
 		p.drop(id)
 	}
-	unseen := fresh && base == nil                                                  // nothing to compare with, and nothing missed
-	moved := base != nil && ordered && !slices.Equal(base.addresses, now.addresses) // they stand in its resolved block
+	unseen := fresh && base == nil // nothing to compare with, and nothing missed
+	moved := base != nil && ordered && base.resolvedOtherwise(now)
 	l.tell(id, late || !unseen && (moved || owed(by, base, now, id, met)), ordered || was)
 	return nil
+}
+
+// resolvedOtherwise reports whether a node has another resolved block now, which has its
+// addresses, and which no row tells of: others, or none before.
+func (e *enforcing) resolvedOtherwise(now *enforcing) bool {
+	return !slices.Equal(e.addresses, now.addresses) || !e.ordered && sameRows(e, now)
 }
 
 // tell notes that a node must be sent that its table changed; ordered: whoever listens.

@@ -263,3 +263,41 @@ func TestWhoeverAWaveHadReachedHearsThatItIsOver(t *testing.T) {
 	require.Equal(t, []policy.NodeID{"b"}, all)
 	require.Empty(t, asked)
 }
+
+// A policy that becomes an ordered one may leave a table as it is, as here, where it is about
+// addresses that nobody has. Its node has a resolved block from then on, also where somebody
+// enforces its table.
+func TestANodeHearsOfItsFirstResolvedBlockThoughItsTableStays(t *testing.T) {
+	w := newTown(t)
+	w.node(1, "a", "10.0.0.1")
+	web, _ := policy.ParseExpr("role=web")
+	home := uuid.UUID{1}
+	created := func(slug, cidr string) policy.RevisionCreated {
+		at := netip.MustParsePrefix(cidr)
+		return policy.RevisionCreated{ID: uuid.New(), Project: home, Policy: uuid.New(), Slug: slug, Revision: policy.Revision{
+			ID: uuid.New(), Selector: policy.Selector{Source: web, Destination: web}, CreatedAt: time.Unix(1, 0), CreatedBy: "b",
+			Rules: []policy.Rule{{Action: policy.Allow, Protocol: policy.Any, Source: at, Destination: at}},
+		}}
+	}
+	mine, nobodys := created("mine", "10.0.0.0/8"), created("nobodys", "172.16.0.0/12")
+	w.fold(mine, nobodys)
+	tables := NewTables(w.p, TableOptions{})
+	watch := NewWatch(w.p, tables, slog.New(slog.DiscardHandler))
+	watch.Follow("a", true, w.seq)
+	_, all, asked, err := watch.Look(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, append(all, asked...))
+	before, _, err := tables.Of(t.Context(), "a")
+	require.NoError(t, err)
+
+	nobodys.ID, nobodys.Revision.Parent = uuid.New(), nobodys.Revision.ID
+	nobodys.Revision.ID, nobodys.Revision.Order.Tier = uuid.New(), policy.Admin
+	w.fold(nobodys)
+	after, _, err := tables.Of(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, before.Fingerprint, after.Fingerprint)
+	_, all, asked, err = watch.Look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []policy.NodeID{"a"}, all)
+	require.Empty(t, asked)
+}
