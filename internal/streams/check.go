@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -335,9 +336,9 @@ func (c *Conn) streamInfo(ctx context.Context, name string) (*jetstream.StreamIn
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("stream %s: %w", name, ErrNotFound)
 	case errors.Is(err, nats.ErrReconnectBufExceeded):
-		return nil, fmt.Errorf("ask for stream %s: %w: not connected", name, ErrNoAnswer)
+		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, cmp.Or(c.link.over(), errors.New("not connected")))
 	case asked.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, err)
+		return nil, fmt.Errorf("ask for stream %s: %w: %w", name, ErrNoAnswer, cmp.Or(c.link.over(), err))
 	}
 	return nil, fmt.Errorf("ask for stream %s: %w", name, err)
 }

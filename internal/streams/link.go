@@ -86,6 +86,13 @@ func (l *link) close(why error) {
 	}
 }
 
+// over is why the connection will not come back; nil: it may.
+func (l *link) over() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // await returns when there is a connection, with the context that ends with it.
 func (l *link) await(ctx context.Context) (context.Context, error) {
 	l.mu.Lock()
