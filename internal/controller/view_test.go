@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	discovery "k8s.io/client-go/discovery/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // TestAStatusIsNoChangeOfAPolicy: what is written back of a policy is no reason to
@@ -68,11 +71,14 @@ func TestAKindOfWhichAnotherVersionIsServedIsReadOnce(t *testing.T) {
 		earlier := policyKinds[2]
 		discovered := c.typed.Discovery().(*discovery.FakeDiscovery)
 		all := discovered.Resources
-		only := func(version string) {
+		var served atomic.Value
+		only := func(version string) { served.Store(version) }
+		c.typed.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { // by who asks
 			discovered.Resources = slices.DeleteFunc(slices.Clone(all), func(l *metav1.APIResourceList) bool {
-				return strings.HasPrefix(l.GroupVersion, policyGroup) && l.GroupVersion != policyGroup+"/"+version
+				return strings.HasPrefix(l.GroupVersion, policyGroup) && l.GroupVersion != policyGroup+"/"+served.Load().(string)
 			})
-		}
+			return false, nil, nil
+		})
 		only(earlier.Version)
 		c.policy(earlier, "", "guard", spec)
 		v := newView(New(Options{Kubernetes: c.typed, Dynamic: c.dynamic}).opt)
