@@ -44,8 +44,8 @@ func (c *Options) paced(ctx context.Context, ask func() error) error {
 	}
 }
 
-// later is what the plane does not take now, though nothing is wrong with it: all of it changes again, together, some time
-// after the first was noted.
+// later is what the plane does not take now, though nothing is wrong with it: all of it
+// changes again, together, some time after the first was noted.
 type later struct {
 	after   time.Duration
 	changed func(key string)

@@ -129,11 +129,14 @@ func TestOnlyTooManyRequestsAreWaitedFor(t *testing.T) {
 	opt := New(Options{}).opt
 	doc, err := contract.Document()
 	require.NoError(t, err)
+	for _, code := range ofThePolicy {
+		documented(t, doc, code)
+	}
 	for code, waits := range map[string]bool{
 		tooManyRequests: true, "too_many_failures": false, "project_over_share": false, "quota_exceeded": false,
 	} {
 		t.Run(code, func(t *testing.T) {
-			require.Contains(t, string(doc), "`"+code+"`", "what the plane answers")
+			documented(t, doc, code)
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				err := opt.paced(t.Context(), func() error {
@@ -147,6 +150,12 @@ func TestOnlyTooManyRequestsAreWaitedFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// documented wants a code to be one that the plane answers with.
+func documented(t *testing.T, doc []byte, code string) {
+	t.Helper()
+	require.Contains(t, string(doc), "`"+code+"`")
 }
 
 func TestWhatHasNoRoomChangesTogetherUnlessItIsOver(t *testing.T) {

@@ -137,7 +137,7 @@ func (p *plane) hasHeard(f *follower) bool {
 	}
 	p.mu.Unlock()
 	for i, s := range f.Record().Sessions {
-		if s.Over == "pull" || i == 0 {
+		if s.Over == "pull" || i == 0 { // what it begins after it was told before
 			maps.DeleteFunc(last, func(_ oracle.Thing, id policy.EventID) bool { return id <= s.After })
 		}
 		for _, m := range s.Frames {
