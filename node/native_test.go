@@ -52,8 +52,9 @@ type natsPlane struct {
 	lag      uint64 // answers reach the head less so much
 	fail     string // in place of an answer
 	resync   bool
-	silent   bool // publishes nothing
-	mute     bool // does not say which log an answer is about unless a message of it does, as older planes
+	silent   bool   // publishes nothing
+	key      []byte // the announcement that each answer begins with; nil: none
+	mute     bool   // does not say which log an answer is about unless a message of it does, as older planes
 	asked    []policy.EventID
 	tables   bool // the last one said that its reader enforces them
 	answered chan struct{}
@@ -109,6 +110,9 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	foreign := q.After < policy.NewEventID(p.base, 0, 0) || q.After > end
 	if foreign {
 		q.After = policy.NewEventID(p.base, 0, 0)
+	}
+	if p.key != nil {
+		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEvent: {artifact.TypeKeyRotated}}, Data: p.key})
 	}
 	var owed []msg
 	for _, m := range p.last {

@@ -34,15 +34,21 @@ func (m gatedModel) Enforcement(id policy.NodeID) (*projector.Enforcement, bool,
 	return m.Enforcer.Enforcement(id)
 }
 
-// Two wait for a table that never comes: the one to give up first need not wait
-// until its making has ended, and gives up long before the grace is over.
-func TestATableHasNoGraceWhenTheServerStops(t *testing.T) {
+// newGatedPlane is a plane with a node db whose table waits at a gate.
+func newGatedPlane(t *testing.T) (*plane, gatedModel) {
 	m := gatedModel{calls: new(atomic.Int64), asked: make(chan struct{}), gate: make(chan struct{})}
 	p := newPlane(t, func(d *api.Deps) {
 		m.Enforcer = d.Model
 		d.Tables = snapshot.NewTables(m, snapshot.TableOptions{})
 	})
 	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	return p, m
+}
+
+// Two wait for a table that never comes: the one to give up first need not wait
+// until its making has ended, and gives up long before the grace is over.
+func TestATableHasNoGraceWhenTheServerStops(t *testing.T) {
+	p, m := newGatedPlane(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -83,12 +89,7 @@ func TestNothingIsComputedForNobody(t *testing.T) {
 		"a table": tableOfDB, "a flow": "/v1/nodes/db/explain?direction=egress&peer=10.9.9.9&protocol=tcp&port=80",
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := gatedModel{calls: new(atomic.Int64), asked: make(chan struct{}), gate: make(chan struct{})}
-			p := newPlane(t, func(d *api.Deps) {
-				m.Enforcer = d.Model
-				d.Tables = snapshot.NewTables(m, snapshot.TableOptions{})
-			})
-			p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+			p, m := newGatedPlane(t)
 			p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", `,"tier":"admin"`, denyWeb)))
 			server := httptest.NewServer(p.Handler)
 			defer server.Close()

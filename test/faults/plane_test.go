@@ -141,8 +141,7 @@ func (p *plane) hasHeard(f *follower) bool {
 			maps.DeleteFunc(last, func(_ oracle.Thing, id policy.EventID) bool { return id <= s.After })
 		}
 		for _, m := range s.Frames {
-			about := oracle.Thing{Policy: m.Policy, Kind: m.Kind, Name: m.Name}
-			if last[about] <= m.ID {
+			if about := check.Thing(m); last[about] <= m.ID {
 				delete(last, about)
 			}
 		}

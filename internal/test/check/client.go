@@ -67,9 +67,9 @@ func (c *client) take(f watch.Frame) {
 	case toLook(f):
 		c.owes = c.owes || resync(f)
 	case gone(f):
-		delete(c.held, thing(f))
+		delete(c.held, Thing(f))
 	default:
-		c.held[thing(f)] = f
+		c.held[Thing(f)] = f
 	}
 }
 
@@ -115,7 +115,7 @@ func (j *judgement) session(where string, c *client, at int) {
 		if whole = whole && !resync(f); whole {
 			upTo = f.ID
 		}
-		told[thing(f)] = f.ID
+		told[Thing(f)] = f.ID
 	}
 	if s.Over == "answer" && s.UpTo > 0 {
 		c.owes = c.owes || s.Pull
@@ -134,7 +134,7 @@ func (j *judgement) session(where string, c *client, at int) {
 // it says nothing in its order. Of other content than the client has it makes it
 // pull.
 func (j *judgement) late(c *client, f watch.Frame) {
-	h, has := c.held[thing(f)]
+	h, has := c.held[Thing(f)]
 	if !toLook(f) && (has == gone(f) || has && h.Fingerprint != f.Fingerprint && h.ID <= f.ID) {
 		c.owes = true
 	}
@@ -204,7 +204,7 @@ func (c *client) toldLater(at int, x oracle.Told) bool {
 			return true
 		}
 		for _, f := range s.Frames {
-			if thing(f) == x.Thing && f.ID > x.ID || resync(f) {
+			if Thing(f) == x.Thing && f.ID > x.ID || resync(f) {
 				return true
 			}
 		}

@@ -140,7 +140,8 @@ func toLook(f watch.Frame) bool { return f.Type == "node_state_updated" || f.Pul
 // resync reports whether a message says that what was missed is not known.
 func resync(f watch.Frame) bool { return toLook(f) && f.Reason != "datapath" }
 
-func thing(f watch.Frame) oracle.Thing {
+// Thing is what a message is about.
+func Thing(f watch.Frame) oracle.Thing {
 	return oracle.Thing{Policy: f.Policy, Kind: f.Kind, Name: f.Name}
 }
 
@@ -166,24 +167,24 @@ func (j *judgement) message(where string, f watch.Frame) {
 		body = f.Document
 	}
 	if got := oracle.Fingerprint(body); !gone(f) && got != f.Fingerprint {
-		j.breaks(Hashed, "%s: %s %s %d: it hashes to %s, not to %s", where, f.Node, thing(f), f.ID, got, f.Fingerprint)
+		j.breaks(Hashed, "%s: %s %s %d: it hashes to %s, not to %s", where, f.Node, Thing(f), f.ID, got, f.Fingerprint)
 	}
 	want, ok := j.truth.Tells(f.Node, f.ID)
 	switch {
-	case !ok || want.Thing != thing(f):
-		j.breaks(Named, "%s: %s hears of %s under %s, which is no id for it: it names %+v", where, f.Node, thing(f), j.place(f.ID), want)
+	case !ok || want.Thing != Thing(f):
+		j.breaks(Named, "%s: %s hears of %s under %s, which is no id for it: it names %+v", where, f.Node, Thing(f), j.place(f.ID), want)
 	case want.Leaves() == gone(f) || want.Leaves() && (want.Fingerprint != f.Fingerprint || want.Body != body || want.Omitted != f.Omitted):
 		j.breaks(True, "%s: %s hears of %s at %s: %s and %d left out, was %s and %d (gone: %v)",
-			where, f.Node, thing(f), j.place(f.ID), f.Fingerprint, f.Omitted, want.Fingerprint, want.Omitted, want.Gone)
+			where, f.Node, Thing(f), j.place(f.ID), f.Fingerprint, f.Omitted, want.Fingerprint, want.Omitted, want.Gone)
 	case f.Policy != "" && f.Revision != "" && want.Revision != f.Revision:
-		j.breaks(Headed, "%s: %s hears of %s at %s with revision %s, the head was %s", where, f.Node, thing(f), j.place(f.ID), f.Revision, want.Revision)
+		j.breaks(Headed, "%s: %s hears of %s at %s with revision %s, the head was %s", where, f.Node, Thing(f), j.place(f.ID), f.Revision, want.Revision)
 	}
 }
 
 // once looks for two contents of one id.
 func (j *judgement) once(where string, f watch.Frame) {
 	key := fmt.Sprint(f.Node, " ", f.ID)
-	says := sha256.Sum256(fmt.Append(nil, thing(f), f.Revision, f.Fingerprint, f.Rules, f.Document, f.Omitted))
+	says := sha256.Sum256(fmt.Append(nil, Thing(f), f.Revision, f.Fingerprint, f.Rules, f.Document, f.Omitted))
 	if was, met := j.said[key]; met && was != says {
 		j.breaks(Deterministic, "%s: %s was told otherwise elsewhere under %s", where, f.Node, j.place(f.ID))
 	}
