@@ -88,7 +88,7 @@ func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
 }
 
 func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at time.Time) error {
-	m, err := a.judged(r)
+	m, err := a.judged(r, o.replaced()...)
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,17 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 		}
 	}
 	return a.summary(plan, out)
+}
+
+// replaced are the directories of a repository that compile replaces as a whole. What
+// is no artifact, as no private key is, it refuses in the tree, and removes from the
+// place of the next.
+func (o compileOptions) replaced() []string {
+	if o.out != "" {
+		return nil
+	}
+	name := filepath.ToSlash(compiledDir)
+	return []string{name, tree.Next(name)}
 }
 
 // output is the directory of the tree: the one that is named, or the repository's,

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
@@ -31,6 +33,20 @@ func (a *app) open() (*repository, error) {
 }
 
 func (r *repository) close() { _ = r.root.Close() } // it was only read
+
+// unlisted is a file system that does not list some names, by their path from its root.
+type unlisted struct {
+	fs.FS
+	names []string
+}
+
+func (u unlisted) ReadDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(u.FS, dir)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(u.names, path.Join(dir, e.Name())) }), err
+}
+
+// Stat opens nothing: who reads a file asks first, lest it waits for the writer of a pipe.
+func (u unlisted) Stat(name string) (fs.FileInfo, error) { return fs.Stat(u.FS, name) }
 
 // bare is an error without the path that was said already.
 func bare(err error) error {
@@ -62,13 +78,14 @@ func readGiven(name string) ([]byte, error) {
 
 // load reads and judges the repository, or the files of -f. The model is for
 // compiling only when no fault is a violation; it is nil when the rules could
-// not be asked.
-func (a *app) load(r *repository) (*rete.Model, []rete.Fault) {
+// not be asked. Directories of the repository that are apart are not looked into by
+// the rule about private keys.
+func (a *app) load(r *repository, apart ...string) (*rete.Model, []rete.Fault) {
 	view, faults := a.view(r)
 	if len(rete.Violations(faults)) > 0 {
 		return nil, faults
 	}
-	m, more := rete.Validate(view, r.root.FS())
+	m, more := rete.Validate(view, unlisted{r.root.FS(), apart})
 	return m, append(faults, more...)
 }
 
@@ -128,8 +145,8 @@ func (a *app) tell(r *repository, format string, faults []rete.Fault) error {
 }
 
 // judged is load for commands that go on with a sound repository alone.
-func (a *app) judged(r *repository) (*rete.Model, error) {
-	m, faults := a.load(r)
+func (a *app) judged(r *repository, apart ...string) (*rete.Model, error) {
+	m, faults := a.load(r, apart...)
 	if len(rete.Violations(faults)) > 0 {
 		return nil, a.tell(r, report.Text, faults)
 	}

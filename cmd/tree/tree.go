@@ -14,6 +14,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
+	"github.com/edictdev/edict/internal/parallel"
 )
 
 // Tree is a compiled tree as it was read: what stands there, not what is true.
@@ -116,7 +117,7 @@ type entry struct {
 func (t *Tree) readAll(fsys fs.FS) iter.Seq[Fault] {
 	root, err := fs.ReadDir(fsys, ".")
 	entries := make([]entry, len(root))
-	each(len(root), func(i int) { entries[i].read(fsys, root[i].Name(), root[i]) })
+	parallel.Each(len(root), func(i int) { entries[i].read(fsys, root[i].Name(), root[i]) })
 	for _, e := range entries {
 		for i, f := range e.files {
 			t.Nodes[f.Envelope.Node] = append(t.Nodes[f.Envelope.Node], f)

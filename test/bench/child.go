@@ -102,21 +102,26 @@ func plainEnvironment() (env []string) {
 }
 
 // build builds the product unless it is there.
-func (e *env) build(ctx context.Context) error {
-	if e.binary != "" {
-		return nil
+func (e *env) build(ctx context.Context) (err error) {
+	if e.binary == "" {
+		e.binary, err = e.built(ctx, "edict") // the next measure uses it too
 	}
+	return err
+}
+
+// built builds a command of this module, and says where it is.
+func (e *env) built(ctx context.Context, command string) (string, error) {
 	root, err := gen.ModuleRoot()
 	if err != nil {
-		return err
+		return "", err
 	}
-	e.binary = filepath.Join(e.home, "edict") // the next measure uses it too
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", e.binary, "./cmd/edict")
+	at := filepath.Join(e.home, command)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", at, "./cmd/"+command)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build edict: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
 	}
-	return nil
+	return at, nil
 }
 
 // startEdict builds the product unless it is there, and serves on e.dir.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -120,24 +122,11 @@ func decodeAll(repo string) (time.Duration, int, error) {
 }
 
 // compileRete compiles a judged repository into an empty tree, beside signing
-// as many messages of the same bytes and writing as many files of the same.
+// as many messages of the same bytes and writing as many files of the same. Then
+// retectl compiles it as a user does, each time with one service in another group.
 func compileRete(ctx context.Context, e *env) ([]line, error) {
 	size := reteSize(e)
-	repo := reterepo.Large(size)
-	m, err := judge(repo)
-	if err != nil {
-		return nil, err
-	}
-	key, err := artifact.ParseSigner(reterepo.KeyPEM("primary"))
-	if err != nil {
-		return nil, err
-	}
-	w := reteWork{m: m, key: key.As(m.Signers[0].SPIFFE), trust: artifact.NewTrustSet(), dir: e.dir}
-	if err := w.trust.Add(artifact.PlaneMgmt, w.key.KeyID(), w.key.PublicKey(), time.Time{}); err != nil {
-		return nil, err
-	}
-	w.trust.Hold(artifact.PlaneMgmt, w.key)
-	changed, err := regrouped(repo)
+	w, err := newReteWork(ctx, e, size)
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +141,11 @@ func compileRete(ctx context.Context, e *env) ([]line, error) {
 			return nil, err
 		}
 		floor = append(floor, d.Seconds())
-		if d, err = w.change(ctx, m, changed); err != nil {
+		if d, err = w.change(ctx, w.regrouped); err != nil {
 			return nil, err
 		}
 		first = append(first, d.Seconds())
-		if d, err = w.change(ctx, changed, m); err != nil {
+		if d, err = w.change(ctx, w.original); err != nil {
 			return nil, err
 		}
 		again = append(again, d.Seconds())
@@ -165,14 +154,45 @@ func compileRete(ctx context.Context, e *env) ([]line, error) {
 		beside("ed25519 over the same bytes and the same files written, synced once, all cores", floor).ratioAtMost(1.5)
 	fresh.note("%.0f MB of artifacts; deriving, checking, canonical form, signing, writing, one sync, one exchange", float64(w.bytes)/1e6)
 	touched := w.changed > 0 && w.changed == w.touched
-	once := figure("over it, one service's group changed", "s", first).
+	once := figure("retectl compile over it, one service's group changed", "s", first).
 		note("%d of %d nodes get new artifacts; the others' files are verified and kept byte for byte", w.changed, size.Nodes).
+		note("the whole command: every file is read and judged, and the tree is read").
 		note("the first compile over a tree makes a directory tree of its own; the replaced one is what the next begins with")
 	once.target("only the nodes it touches", touched)
-	later := figure("again, one service's group changed", "s", again).atMost(1.5).
+	later := figure("retectl compile again, one service's group changed", "s", again).atMost(1.5).
 		note("it begins with the tree before the last; what is not the very file of the tree is replaced")
 	later.target("only the nodes it touches", touched)
 	return []line{*fresh, *once, *later}, nil
+}
+
+// newReteWork writes the repository, and builds retectl.
+func newReteWork(ctx context.Context, e *env, size reterepo.Size) (*reteWork, error) {
+	repo := reterepo.Large(size)
+	m, err := judge(repo)
+	if err != nil {
+		return nil, err
+	}
+	key, err := artifact.ParseSigner(reterepo.KeyPEM("primary"))
+	if err != nil {
+		return nil, err
+	}
+	w := &reteWork{m: m, key: key.As(m.Signers[0].SPIFFE), trust: artifact.NewTrustSet(), dir: e.dir}
+	if err := w.trust.Add(artifact.PlaneMgmt, w.key.KeyID(), w.key.PublicKey(), time.Time{}); err != nil {
+		return nil, err
+	}
+	w.trust.Hold(artifact.PlaneMgmt, w.key)
+	if w.file, w.regrouped, err = regrouped(repo); err != nil {
+		return nil, err
+	}
+	w.original = repo[w.file].Data
+	if w.touched, err = touched(m, repo, w.file, w.regrouped); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(reterepo.Write(repo, w.repo()), os.WriteFile(w.keyFile(), reterepo.KeyPEM("primary"), 0o600)); err != nil {
+		return nil, err
+	}
+	w.retectl, err = e.built(ctx, "retectl")
+	return w, err
 }
 
 type reteWork struct {
@@ -181,13 +201,19 @@ type reteWork struct {
 	trust *artifact.TrustSet
 	dir   string
 
+	retectl             string // the binary
+	file                string // the one of the repository that changes
+	original, regrouped []byte // what is in it
+
 	files, bytes, changed, touched int
 }
 
-func (w *reteWork) out() string { return filepath.Join(w.dir, "compiled") }
+func (w *reteWork) repo() string    { return filepath.Join(w.dir, "repo") }
+func (w *reteWork) keyFile() string { return filepath.Join(w.dir, "primary.key") }
+func (w *reteWork) out() string     { return filepath.Join(w.repo(), ".flor", "compiled") }
 
 func (w *reteWork) compile(ctx context.Context, nodes int) (time.Duration, error) {
-	if err := errors.Join(os.RemoveAll(w.out()), os.RemoveAll(tree.Next(w.out()))); err != nil {
+	if err := errors.Join(os.RemoveAll(w.out()), os.RemoveAll(tree.Next(w.out())), os.MkdirAll(filepath.Dir(w.out()), 0o755)); err != nil {
 		return 0, err
 	}
 	began := time.Now()
@@ -264,51 +290,58 @@ func (w *reteWork) floor() (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// regrouped is the repository with one service in another group.
-func regrouped(repo fstest.MapFS) (*rete.Model, error) {
-	changed := fstest.MapFS{}
+// regrouped is the file of a repository that changes, with one service in another group.
+func regrouped(repo fstest.MapFS) (file string, text []byte, err error) {
 	edits := 0
 	for name, f := range repo {
-		text := string(f.Data)
+		was := string(f.Data)
 		const entry = "  service-0010:\n"
-		if i := strings.Index(text, entry); i >= 0 {
-			text = text[:i] + strings.Replace(text[i:], "groups: [group-0001]", "groups: [group-0002]", 1)
+		if i := strings.Index(was, entry); i >= 0 {
+			file, text = name, []byte(was[:i]+strings.Replace(was[i:], "groups: [group-0001]", "groups: [group-0002]", 1))
 			edits++
 		}
-		changed[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	if edits != 1 {
-		return nil, fmt.Errorf("%d files were changed, want 1", edits)
+		return "", nil, fmt.Errorf("%d files were changed, want 1", edits)
 	}
-	return judge(changed)
+	return file, text, nil
 }
 
-// change compiles a model over the tree of another. Touched are the nodes whose
-// payloads differ, by comparing them all.
-func (w *reteWork) change(ctx context.Context, from, to *rete.Model) (time.Duration, error) {
-	before, _ := rete.Compile(from)
-	began := time.Now()
-	sets, faults := rete.Compile(to)
-	if len(faults) > 0 {
-		return 0, fmt.Errorf("%v", faults[0])
-	}
-	held, err := tree.Read(os.DirFS(w.out()))
+// touched counts the nodes whose payloads differ when a file of the repository is
+// another, by comparing them all.
+func touched(m *rete.Model, repo fstest.MapFS, file string, text []byte) (int, error) {
+	changed := maps.Clone(repo)
+	changed[file] = &fstest.MapFile{Data: text}
+	to, err := judge(changed)
 	if err != nil {
 		return 0, err
 	}
-	plan, err := tree.NewPlan(sets, held, w.trust, tree.Versioning{})
-	if err == nil {
-		err = plan.Write(ctx, tree.Disk{}, w.out(), w.key, time.Unix(1776690000, 0))
+	before, _ := rete.Compile(m)
+	after, _ := rete.Compile(to)
+	count := 0
+	for i := range after {
+		if !slices.EqualFunc(before[i].Artifacts, after[i].Artifacts, func(a, b rete.Artifact) bool { return string(a.Payload) == string(b.Payload) }) {
+			count++
+		}
 	}
+	return count, nil
+}
+
+// change has retectl compile the repository with another text of its file.
+func (w *reteWork) change(ctx context.Context, text []byte) (time.Duration, error) {
+	if err := os.WriteFile(filepath.Join(w.repo(), w.file), text, 0o644); err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, w.retectl, "compile", "--repo", w.repo(), "--signing-key", w.keyFile(), "--generated-at", "2026-04-20T13:00:00Z")
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
 	took := time.Since(began)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("retectl compile: %w\n%s", err, out)
 	}
-	w.changed, w.touched = len(plan.Changed), 0
-	for i := range sets {
-		if !slices.EqualFunc(before[i].Artifacts, sets[i].Artifacts, func(a, b rete.Artifact) bool { return string(a.Payload) == string(b.Payload) }) {
-			w.touched++
-		}
+	_, said, _ := strings.Cut(string(out), w.out()+": ")
+	if _, err := fmt.Sscanf(said, "%d nodes changed", &w.changed); err != nil {
+		return 0, fmt.Errorf("retectl compile says %q: %w", out, err)
 	}
 	return took, nil
 }

@@ -4,29 +4,48 @@ import (
 	"bytes"
 	"io/fs"
 	"path"
+	"slices"
+
+	"github.com/edictdev/edict/internal/parallel"
 )
 
 // ruleCustody is rule 15: no private key lies in the repository. What git keeps of
-// its own is not looked into, nor are YAML and JSON, which are judged elsewhere.
+// its own is not looked into, nor are YAML and JSON, which are judged elsewhere. A
+// compiled tree has tens of thousands of directories, so that it takes all cores,
+// one depth after the other.
 func (c *checker) ruleCustody() {
-	_ = fs.WalkDir(c.repo, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return nil // who reads that file will say so
-		case d.IsDir() && d.Name() == ".git":
-			return fs.SkipDir
-		case !d.Type().IsRegular():
-			return nil
-		}
-		switch path.Ext(name) {
-		case ".yaml", ".yml", ".json":
-			return nil
-		}
-		const maxKey = 64 << 10
-		text, err := ReadFile(c.repo, name, maxKey)
-		if err == nil && bytes.Contains(text, []byte("-----BEGIN ")) && bytes.Contains(text, []byte("PRIVATE KEY-----")) {
+	for dirs := []string{"."}; len(dirs) > 0; {
+		below, keys := make([][]string, len(dirs)), make([][]string, len(dirs))
+		parallel.Each(len(dirs), func(i int) { below[i], keys[i] = c.keysIn(dirs[i]) })
+		for _, name := range slices.Concat(keys...) {
 			c.add("15", place{file: name}, "", "it holds a private key, which whoever reads the repository could use; move it out, and replace it by a new one if it was ever committed")
 		}
-		return nil
-	})
+		dirs = slices.Concat(below...)
+	}
+}
+
+// keysIn lists what is directly in a directory: directories to look into, and files
+// that hold a private key. Who reads what cannot be read here will say so.
+func (c *checker) keysIn(dir string) (below, keys []string) {
+	entries, _ := fs.ReadDir(c.repo, dir)
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir() && e.Name() != ".git":
+			below = append(below, name)
+		case e.Type().IsRegular() && c.holdsKey(name):
+			keys = append(keys, name)
+		}
+	}
+	return below, keys
+}
+
+func (c *checker) holdsKey(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return false
+	}
+	const maxKey = 64 << 10
+	text, err := ReadFile(c.repo, name, maxKey)
+	return err == nil && bytes.Contains(text, []byte("-----BEGIN ")) && bytes.Contains(text, []byte("PRIVATE KEY-----"))
 }

@@ -18,10 +18,15 @@ type Listener struct {
 type Listeners map[string][]Listener
 
 // ListenersOf are the listeners that the payload of a vertex gives to users and to
-// the node; none, if it is no such payload.
+// the node; none, if it is no such payload. What else the payload has is not judged.
 func ListenersOf(vertex string, payload []byte) (all []Listener) {
-	var p VertexPayload
-	if err := json.Unmarshal(payload, &p, json.RejectUnknownMembers(true)); err != nil {
+	var p struct {
+		Workloads []struct {
+			SPIFFE string `json:"spiffe_id"`
+			IO     []IO   `json:"io"`
+		} `json:"workloads"`
+	}
+	if err := json.Unmarshal(payload, &p); err != nil {
 		return nil
 	}
 	for _, w := range p.Workloads {
