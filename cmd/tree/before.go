@@ -8,7 +8,6 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
-	"github.com/edictdev/edict/internal/parallel"
 )
 
 // Signers are those whom the nodes of the tree trust: whom every agent's artifact of
@@ -44,7 +43,7 @@ func (t *Tree) authorized() []rete.AuthorizedSigner {
 func authorizedByAll(agents []File) (all []rete.AuthorizedSigner, found bool) {
 	listed := make([][]rete.AuthorizedSigner, len(agents))
 	believed := make([]bool, len(agents))
-	parallel.Each(len(agents), func(i int) {
+	each(len(agents), func(i int) {
 		p, _ := rete.CheckAgent(agents[i].Envelope.Payload)
 		_, err := trustOf(p.Trust.Signers).Verify(agents[i].Envelope)
 		listed[i], believed[i] = p.Trust.Signers, err == nil
@@ -95,7 +94,7 @@ func (t *Tree) Listeners(trust *artifact.TrustSet) rete.Listeners {
 	}
 	names := t.names()
 	found := make([][]rete.Listener, len(names))
-	parallel.Each(len(names), func(i int) {
+	each(len(names), func(i int) {
 		for _, f := range t.Nodes[names[i]] {
 			if f.Envelope.Kind == rete.ArtifactVertex && signed(f) {
 				found[i] = append(found[i], rete.ListenersOf(f.Envelope.Name, f.Envelope.Payload)...)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
-	"github.com/edictdev/edict/internal/parallel"
 )
 
 // Plan is what a compilation does to a tree.
@@ -45,7 +44,7 @@ type Versioning struct {
 // tree. The error is a VersionError.
 func NewPlan(sets []rete.NodeSet, held *Tree, trust *artifact.TrustSet, v Versioning) (*Plan, error) {
 	p := &Plan{held: held, sets: make([]planned, len(sets)), spareFrom: spareFrom}
-	parallel.Each(len(sets), func(i int) {
+	each(len(sets), func(i int) {
 		p.sets[i] = planned{NodeSet: sets[i], keep: !v.Renew && held.same(sets[i], trust)}
 	})
 	present := map[string]bool{}

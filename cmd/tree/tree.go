@@ -14,7 +14,6 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/compiler/rete"
-	"github.com/edictdev/edict/internal/parallel"
 )
 
 // Tree is a compiled tree as it was read: what stands there, not what is true.
@@ -117,7 +116,7 @@ type entry struct {
 func (t *Tree) readAll(fsys fs.FS) iter.Seq[Fault] {
 	root, err := fs.ReadDir(fsys, ".")
 	entries := make([]entry, len(root))
-	parallel.Each(len(root), func(i int) { entries[i].read(fsys, root[i].Name(), root[i]) })
+	each(len(root), func(i int) { entries[i].read(fsys, root[i].Name(), root[i]) })
 	for _, e := range entries {
 		for i, f := range e.files {
 			t.Nodes[f.Envelope.Node] = append(t.Nodes[f.Envelope.Node], f)

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"io/fs"
 	"path"
+	"runtime"
 	"slices"
 
-	"github.com/edictdev/edict/internal/parallel"
+	"golang.org/x/sync/errgroup"
 )
 
 // ruleCustody is rule 15: no private key lies in the repository. What git keeps of
@@ -16,7 +17,15 @@ import (
 func (c *checker) ruleCustody() {
 	for dirs := []string{"."}; len(dirs) > 0; {
 		below, keys := make([][]string, len(dirs)), make([][]string, len(dirs))
-		parallel.Each(len(dirs), func(i int) { below[i], keys[i] = c.keysIn(dirs[i]) })
+		var g errgroup.Group
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for i, dir := range dirs {
+			g.Go(func() error {
+				below[i], keys[i] = c.keysIn(dir)
+				return nil
+			})
+		}
+		_ = g.Wait() // none of them fails
 		for _, name := range slices.Concat(keys...) {
 			c.add("15", place{file: name}, "", "it holds a private key, which whoever reads the repository could use; move it out, and replace it by a new one if it was ever committed")
 		}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
-
-	"github.com/edictdev/edict/internal/parallel"
 )
 
 // Anchor is the file that makes a directory a repository.
@@ -144,6 +144,19 @@ func bare(err error) error {
 func Load(fsys fs.FS, names []string) (*View, []Fault) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	files := make([]*file, len(names))
-	parallel.Each(len(names), func(i int) { files[i] = loadFile(fsys, names[i]) })
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(names)) {
+		wg.Go(func() {
+			for i := range next {
+				files[i] = loadFile(fsys, names[i])
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
 	return merge(files)
 }
