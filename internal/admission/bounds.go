@@ -16,6 +16,12 @@ var bounds = map[string]guard{
 	"sprintf":                          boundSprintf,
 	"replace":                          boundReplace,
 	"strings.replace_n":                boundReplaceN,
+	"indexof":                          boundSearch,
+	"indexof_n":                        boundSearchAll,
+	"trim":                             boundSearch,
+	"trim_left":                        boundSearch,
+	"trim_right":                       boundSearch,
+	"split":                            boundSplit,
 	"regex.replace":                    boundRegexReplace,
 	"regex.match":                      boundRegex(0, 1),
 	"regex.is_valid":                   boundRegex(0, 0),
@@ -26,20 +32,23 @@ var bounds = map[string]guard{
 	"numbers.range":                    boundRange,
 	"numbers.range_step":               boundRange,
 	"net.cidr_expand":                  boundNetwork,
+	"net.cidr_contains_matches":        boundNetworks,
+	"product":                          boundFactors,
 	"json.unmarshal":                   boundNumbers,
-	"yaml.unmarshal":                   boundNumbers,
+	"yaml.unmarshal":                   boundYAML,
+	"yaml.is_valid":                    boundYAML,
 	"to_number":                        boundNumbers,
 	"units.parse":                      boundNumbers,
 	"units.parse_bytes":                boundNumbers,
 	"json.marshal":                     boundWalk,
-	"json.marshal_with_options":        boundWalk,
+	"json.marshal_with_options":        boundMarshal,
 	"yaml.marshal":                     boundWalk,
-	"json.patch":                       boundWalk,
+	"json.patch":                       boundPairs,
 	"json.filter":                      boundWalk,
 	"json.remove":                      boundWalk,
 	"object.union":                     boundWalk,
 	"object.union_n":                   boundWalk,
-	"object.subset":                    boundWalk,
+	"object.subset":                    boundSubset,
 	"object.filter":                    boundWalk,
 	"object.remove":                    boundWalk,
 	"urlquery.encode_object":           boundWalk,
@@ -127,7 +136,11 @@ func boundSprintf(operands []*ast.Term) (work int, err error) {
 
 func boundReplace(operands []*ast.Term) (work int, err error) {
 	s, old, now := text(operands[0]), text(operands[1]), text(operands[2])
-	return atMost(len(s) + strings.Count(s, old)*max(len(now)-len(old), 0))
+	if work, err = replacing(s, len(old)); err != nil {
+		return work, err
+	}
+	more, err := atMost(len(s) + strings.Count(s, old)*max(len(now)-len(old), 0))
+	return work + more, err
 }
 
 func boundReplaceN(operands []*ast.Term) (work int, err error) {
@@ -135,12 +148,16 @@ func boundReplaceN(operands []*ast.Term) (work int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	longest := 0
-	patterns.Foreach(func(_, now *ast.Term) { longest = max(longest, len(text(now))) })
-	n := 0
 	s := text(operands[1])
+	sought, longest := 0, 0
+	patterns.Foreach(func(old, now *ast.Term) { sought, longest = max(sought, len(text(old))), max(longest, len(text(now))) })
+	if work, err = replacing(s, max(sought, patterns.Len())); err != nil {
+		return work, err
+	}
+	n := 0
 	patterns.Foreach(func(old, _ *ast.Term) { n += strings.Count(s, text(old)) })
-	return atMost(len(s) + n*longest)
+	more, err := atMost(len(s) + n*longest)
+	return work + more, err
 }
 
 func boundRegexReplace(operands []*ast.Term) (work int, err error) {
@@ -176,10 +193,10 @@ func boundRange(operands []*ast.Term) (work int, err error) {
 	if !ok || !also {
 		return 0, nil
 	}
-	a, _ := from.Int64()
-	b, fits := to.Int64()
-	n := max(a-b, b-a)
-	if !fits || n < 0 || n > maxElements {
+	a, fits := from.Int64()
+	b, fit := to.Int64()
+	n := max(a-b, b-a) // negative when it is more than fits
+	if !fits || !fit || n < 0 || n > maxElements {
 		return 0, fmt.Errorf("a range of more than %d numbers", maxElements)
 	}
 	return int(n) / elementsPerStep, nil

@@ -24,7 +24,7 @@ const (
 func init() {
 	for _, b := range capabilities().Builtins {
 		if run := topdown.GetBuiltin(b.Name); run != nil {
-			topdown.RegisterBuiltinFunc(b.Name, guarded(bounds[b.Name], run))
+			topdown.RegisterBuiltinFunc(b.Name, guarded(b.Name, run))
 			if known := ast.BuiltinMap[b.Name]; known != nil && b.Infix == "" && bounds[b.Name] != nil {
 				known.CanSkipBctx = false // its work is counted there
 			}
@@ -47,8 +47,10 @@ const (
 	matchingPerStep = 100
 )
 
-// guarded is the function with its bounds before it.
-func guarded(before guard, run topdown.BuiltinFunc) topdown.BuiltinFunc {
+// guarded is the function of that name with its bounds before it.
+func guarded(name string, run topdown.BuiltinFunc) topdown.BuiltinFunc {
+	before := bounds[name]
+	finds, isFinder := finders[name]
 	return func(b topdown.BuiltinContext, operands []*ast.Term, emit func(*ast.Term) error) error {
 		work, err := checkOperands(operands)
 		if err == nil && before != nil {
@@ -58,6 +60,12 @@ func guarded(before guard, run topdown.BuiltinFunc) topdown.BuiltinFunc {
 		}
 		if w, ok := b.Cancel.(worker); ok && work > 0 {
 			w.worked(work)
+		}
+		if err == nil && isFinder {
+			err = finds.rehearse(b.Cancel, operands)
+		}
+		if topdown.IsCancel(err) {
+			return topdown.Halt{Err: err}
 		}
 		if err != nil {
 			return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Message: err.Error(), Location: b.Location}}

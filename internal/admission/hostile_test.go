@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,23 @@ func TestPoliciesThatFailClosed(t *testing.T) {
 		{"a 10 GB string from one width", `{"reason": sprintf("%10000000000d", [1])}`, "eval_builtin_error : a string of more than 1048576 bytes"},
 		{"a 10 GB string by replacing", `{"reason": replace(a, "0", a)} if {a := concat("", [x | some i in numbers.range(1, 1000); x := "` + strings.Repeat("0", 500) + `"])}`, "eval_builtin_error : a string of more than"},
 		{"a list without end", `{"patch": {"x": numbers.range(0, 10000000000)}}`, "eval_builtin_error : a range of more than 100000 numbers"},
+		{"a list from before all integers", `{"patch": {"x": numbers.range(-10000000000000000000, 5)}}`, "eval_builtin_error : a range of more than 100000 numbers"},
+		{"a list to a fraction", `{"patch": {"x": numbers.range(1, 1.5)}}`, "eval_builtin_error : a range of more than"},
+		{"a text of letters for one", `{"reason": replace("", a, "")} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : looking for so long a text in so long a text"},
+		{"texts for others", `{"reason": strings.replace_n({a: "", concat("", [a, "b"]): ""}, a)} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : looking for so long"},
+		{"a long text in a long one", `{"patch": {"x": indexof(concat("", [a, "é"]), concat("", [a, "b"]))}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : looking for so long"},
+		{"all places of a long text", `{"patch": {"x": indexof_n(a, substring(a, 0, 100000))}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : looking for so long"},
+		{"all places of a letter", `{"patch": {"x": indexof_n(a, "a")}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : more than 100000 matches in a text"},
+		{"all letters of a text", `{"patch": {"x": split(a, "")}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : more than 100000 matches in a text"},
+		{"all letters by an expression", `{"patch": {"x": regex.split("", a)}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : more than 100000 matches in a text"},
+		{"an end of many letters", `{"patch": {"x": trim(a, concat("", ["é", a]))}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : looking for so long"},
+		{"a patch of many steps", `{"patch": {"x": json.patch(numbers.range(1, 50000), [{"op": "add", "path": "/0", "value": 1} | some i in numbers.range(1, 500)])}}`, "eval_builtin_error : comparing so many elements with so many"},
+		{"a part of a long list", `{"patch": {"x": object.subset([1 | some i in numbers.range(1, 50000)], [1 | some i in numbers.range(1, 5000)])}}`, "eval_builtin_error : comparing so many"},
+		{"networks in networks", `{"patch": {"x": net.cidr_contains_matches(n, n)}} if {n := ["10.0.0.0/8" | some i in numbers.range(1, 600)]}`, "eval_builtin_error : comparing so many"},
+		{"YAML of many keys", `{"patch": {"x": yaml.unmarshal(concat("", [x | some i in numbers.range(1, 60000); x := sprintf("k%d: 1\n", [i])]))}}`, "eval_builtin_error : YAML of more than 10000 keys and elements"},
+		{"YAML of many short keys", `{"patch": {"x": yaml.is_valid(concat(",", ["a" | some i in numbers.range(1, 60000)]))}}`, "eval_builtin_error : YAML of more than"},
+		{"a factorial", `{"patch": {"x": product(numbers.range(1, 20000))}}`, "eval_builtin_error : a product of so many numbers"},
+		{"JSON of long lines", `{"reason": json.marshal_with_options(numbers.range(1, 1000), {"indent": ` + long("a", 10) + `, "pretty": true})}`, "eval_builtin_error : a string of more than"},
 		{"a network without end", `{"patch": {"x": net.cidr_expand("10.0.0.0/4")}}`, "eval_builtin_error : a network of more than"},
 		{"a monstrous expression", `{"reject": regex.match(concat("", [x | some i in numbers.range(1, 100); x := sprintf("(%d|y{900})", [i])]), "a")}`, "eval_builtin_error : the pattern has"},
 	} {
@@ -112,6 +130,40 @@ func TestPoliciesThatFailClosed(t *testing.T) {
 			require.Contains(t, evaluate(t, `{}`, rego("p", Global, 1, c.result)), "failure of p: "+c.want)
 		})
 	}
+}
+
+// long is Rego for a text of that many times 500 letters.
+func long(letter string, times int) string {
+	return fmt.Sprintf(`concat("", ["%s" | some i in numbers.range(1, %d)])`, strings.Repeat(letter, 500), times)
+}
+
+// Each match takes the whole text: all of them would take minutes.
+func TestWhoFindsAllMatchesStopsInTime(t *testing.T) {
+	gen.Unraced()
+	for _, call := range []string{
+		`regex.find_n("a*b|a", a, -1)`, `regex.find_n("a*b|a", a, 90000)`, `regex.find_all_string_submatch_n("a*b|a", a, -1)`,
+		`regex.split("a*b|a", a)`, `regex.replace(a, "a*b|a", "")`,
+	} {
+		t.Run(call, func(t *testing.T) {
+			s := compiled(t, rego("p", Global, 1, `{"patch": {"n": count([x | x := `+call+`])}} if {a := `+long("a", 190)+`}`))
+			_, err := NewEngine(EngineOptions{}).Evaluate(t.Context(), s, Request{Payload: payload(t, `{}`)}, Options{})
+			var failed *PolicyError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, CodeTimeout, failed.Code)
+			require.NotContains(t, failed.Message, "does not stop")
+		})
+	}
+}
+
+// What is bounded does what it did.
+func TestWhatIsFoundIsWhatTheFunctionFinds(t *testing.T) {
+	require.Equal(t, `MODIFIED {"all":["a","aab","a"],"first":["a"],"groups":[["ab","b"]],"indexes":[0,2],"none":[],"places":"-b-c","replaced":"xx","split":["","-","c"],"text":"b","times":6}`,
+		evaluate(t, `{}`, rego("p", Global, 1, `{"patch": {
+			"all": regex.find_n("a*b|a", "a-aab-a", -1), "first": regex.find_n("a", "aaa", 1), "none": regex.find_n("a", "aaa", 0),
+			"groups": regex.find_all_string_submatch_n("a(b)", "ab", -1), "split": regex.split("a+b?", "aab-ac"),
+			"replaced": regex.replace("abab", "ab", "x"), "indexes": indexof_n("aba", "a"), "places": strings.replace_n({"a": "-"}, "abac"),
+			"text": trim("aba", "a"), "times": product([1, 2, 3]),
+		}}`)))
 }
 
 // doubled is a policy that builds a value of 2^n parts out of few.
