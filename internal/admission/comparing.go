@@ -25,6 +25,7 @@ const (
 var (
 	errCompared = errors.New("looking for so long a text in so long a text")
 	errPaired   = errors.New("comparing so many elements with so many")
+	errListed   = fmt.Errorf("more than %d matches in a text", maxElements)
 )
 
 // compared bounds looking for a text in another.
@@ -77,17 +78,26 @@ func replacing(s string, longest int) (work int, err error) {
 	return compared(len(s)+longest, longest)
 }
 
-// boundPairs is of functions that hold each element of an operand against each of the
-// other.
-func boundPairs(operands []*ast.Term) (work int, err error) {
-	if work, err = boundWalk(operands); err != nil {
-		return work, err
-	}
+// paired bounds holding each part of an operand against each of the other.
+func paired(operands []*ast.Term, most, perStep int) (work int, err error) {
 	a, b := countParts(operands[0]), countParts(operands[1])
-	if a*b > maxPaired {
-		return work, errPaired
+	switch {
+	case a+b > maxParts:
+		return 0, errParts
+	case a*b > most:
+		return 0, errPaired
 	}
-	return work + a*b/pairedPerStep, nil
+	return (a+b)/partsPerStep + a*b/perStep, nil
+}
+
+func boundPairs(operands []*ast.Term) (work int, err error) {
+	return paired(operands, maxPaired, pairedPerStep)
+}
+
+// boundNetworks is of the function that says which networks of two lists overlap. A pair
+// takes a step.
+func boundNetworks(operands []*ast.Term) (work int, err error) {
+	return paired(operands, maxNetworks, 1)
 }
 
 // boundSubset is boundWalk, and boundPairs of two arrays: what is in order is looked for in
@@ -98,18 +108,6 @@ func boundSubset(operands []*ast.Term) (work int, err error) {
 		return boundPairs(operands)
 	}
 	return boundWalk(operands)
-}
-
-// boundNetworks is of the function that says which networks of two lists overlap.
-func boundNetworks(operands []*ast.Term) (work int, err error) {
-	if work, err = boundWalk(operands); err != nil {
-		return work, err
-	}
-	pairs := countParts(operands[0]) * countParts(operands[1])
-	if pairs > maxNetworks {
-		return work, errPaired
-	}
-	return work + pairs, nil
 }
 
 // boundYAML bounds the places where a key may be in a text of YAML: the reader holds each

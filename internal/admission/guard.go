@@ -64,13 +64,13 @@ func guarded(name string, run topdown.BuiltinFunc) topdown.BuiltinFunc {
 		if err == nil && isFinder {
 			err = finds.rehearse(b.Cancel, operands)
 		}
-		if topdown.IsCancel(err) {
+		switch {
+		case err == nil:
+			return run(b, operands, emit)
+		case topdown.IsCancel(err):
 			return topdown.Halt{Err: err}
 		}
-		if err != nil {
-			return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Message: err.Error(), Location: b.Location}}
-		}
-		return run(b, operands, emit)
+		return topdown.Halt{Err: &topdown.Error{Code: topdown.BuiltinErr, Message: err.Error(), Location: b.Location}}
 	}
 }
 

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"regexp"
 	"time"
 
@@ -25,8 +24,6 @@ var finding = newCache[*regexp.Regexp](1 << 20)
 
 // finder says which operands are which. One without a limit finds all.
 type finder struct{ pattern, subject, limit int }
-
-var errListed = fmt.Errorf("more than %d matches in a text", maxElements)
 
 // halt is what a rehearsal panics with to stop finding matches.
 type halt struct{ err error }
@@ -61,13 +58,12 @@ func (f finder) rehearse(cancel topdown.Cancel, operands []*ast.Term) (err error
 			w.worked(int(now.Sub(last) / stepTime))
 		}
 		last = now
-		switch found++; {
-		case cancel != nil && cancel.Cancelled():
+		found++
+		if cancel != nil && cancel.Cancelled() {
 			panic(halt{&topdown.Error{Code: topdown.CancelErr, Message: "there was no time for all matches"}})
-		case found > maxElements:
-			panic(halt{errListed})
-		case found == most:
-			panic(halt{})
+		}
+		if err := listed(found); err != nil || found == most {
+			panic(halt{err})
 		}
 		return ""
 	})
