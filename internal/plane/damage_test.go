@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/natscluster"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -73,17 +74,12 @@ func nodes(from, to int) []streams.Append {
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // an eighth of the time of these tests is collecting garbage
-	// A NATS server that is told to stop while it opens a store forgets that store: two goroutines of its
-	// own stay, and nobody else can end them. So does, at times, the loop of one of its blocks.
-	forgets := func(loop string) goleak.Option {
-		return goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server" + loop)
-	}
-	goleak.VerifyTestMain(m, forgets(".(*msgBlock).flushLoop"), forgets(".(*fileStore).flushStreamStateLoop"), forgets("/ats.Register.func1"), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, append(natscluster.Forgotten(), goleak.Cleanup(func(code int) {
 		if dir, _ := whole(); dir != "" {
 			os.RemoveAll(dir)
 		}
 		os.Exit(code)
-	}))
+	}))...)
 }
 
 // data is a copy of the whole plane's, with some parts of it left out.

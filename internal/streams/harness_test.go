@@ -12,17 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/edictdev/edict/internal/test/natscluster"
 	"github.com/edictdev/edict/policy"
 )
 
-func TestMain(m *testing.M) {
-	// A server that is told to stop while it opens a store forgets that store: two goroutines of its
-	// own stay, and nobody else can end them. So does, at times, the loop of one of its blocks.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, natscluster.Forgotten()...) }
 
 var project = uuid.MustParse("00000000-0000-4000-8000-000000000000")
 
