@@ -68,6 +68,9 @@ func (s *Snapshot) copy(version uint64) *Snapshot {
 // Version is the log sequence of the last change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
+// Len is how many policies there are.
+func (s *Snapshot) Len() int { return s.count }
+
 // All are all policies in the order of the chain. It sorts: not for the path of
 // a request.
 func (s *Snapshot) All() []*Compiled {

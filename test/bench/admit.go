@@ -177,24 +177,24 @@ func admit(ctx context.Context, e *env) ([]line, error) {
 		}
 	}
 	return []line{
-		*figure(fmt.Sprintf("a chain of 3 matching of %d", len(few.All())), "us", small).
+		*figure(fmt.Sprintf("a chain of 3 matching of %d", few.Len()), "us", small).
 			beside("the same queries, prepared, on a prebuilt AST input", bare).ratioAtMost(3),
-		*figure(fmt.Sprintf("a chain of 3 matching of %d", len(many.All())), "us", large).
-			beside(fmt.Sprintf("the chain of 3 of %d", len(few.All())), small).ratioAtMost(1.2),
-		*figure(fmt.Sprintf("compile and add one to %d", len(many.All())), "us", createdMany).
-			beside(fmt.Sprintf("the same with %d", len(few.All())), created).ratioAtMost(2),
+		*figure(fmt.Sprintf("a chain of 3 matching of %d", many.Len()), "us", large).
+			beside(fmt.Sprintf("the chain of 3 of %d", few.Len()), small).ratioAtMost(1.2),
+		*figure(fmt.Sprintf("compile and add one to %d", many.Len()), "us", createdMany).
+			beside(fmt.Sprintf("the same with %d", few.Len()), created).ratioAtMost(2),
 	}, nil
 }
 
 // create compiles one more policy and makes the snapshot that has it.
 func create(ctx context.Context, s *admission.Snapshot) func() error {
-	n := len(s.All())
+	n := s.Len()
 	return func() error {
 		c, err := admission.Compile(ctx, admitPolicy(n))
 		if err != nil {
 			return err
 		}
-		if next := len(s.With(s.Version()+1, c).All()); next != n+1 {
+		if next := s.With(s.Version()+1, c).Len(); next != n+1 {
 			return fmt.Errorf("the snapshot has %d policies of %d", next, n+1)
 		}
 		return nil
