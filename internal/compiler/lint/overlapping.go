@@ -12,11 +12,48 @@ import (
 type Policy struct {
 	Slug string
 	policy.Content
-	ends []end
+	ends  []end
+	kinds []*end // of rules that differ in no more than in which flows they match, one
 }
 
 // NewPolicy makes ready what Overlapping compares, once for as many as it is beside.
-func NewPolicy(slug string, c policy.Content) *Policy { return &Policy{slug, c, ends(c)} }
+func NewPolicy(slug string, c policy.Content) *Policy {
+	p := &Policy{Slug: slug, Content: c, ends: ends(c)}
+	seen := map[kind]bool{}
+	for i := range p.ends {
+		e := &p.ends[i]
+		if k := kindOf(e); e.Action != policy.Log && !seen[k] {
+			seen[k] = true
+			p.kinds = append(p.kinds, e)
+		}
+	}
+	return p
+}
+
+// kind is what a rule says of the flows that it matches, and where it stands in its policy.
+type kind struct {
+	step             int
+	action           policy.Action
+	listenerPriority uint8
+	proxyPort        uint16
+	auth             policy.Auth
+}
+
+func kindOf(e *end) kind { return kind{e.step, e.Action, e.ListenerPriority, e.ProxyPort, e.Auth} }
+
+// disagree reports whether there can be a warning about two policies, whichever flows
+// their rules match. Most policies of a project allow at one priority, and do not.
+func (c *Policy) disagree(o *Policy) bool {
+	for _, mine := range c.kinds {
+		for _, their := range o.kinds {
+			x := conflict{mine: mine, their: their, before: compareEnds(mine, their)}
+			if x.before != 0 || x.redirects() || x.auth() {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // CodeShadows is of a rule that keeps one of another policy from ever deciding.
 const CodeShadows = "rule_shadows"
@@ -33,7 +70,7 @@ func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, 
 	}
 	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends))}
 	for _, o := range others {
-		if o != c && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
+		if o != c && c.disagree(o) && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
 			if err := b.other(o, proceed); err != nil {
 				return nil, err
 			}

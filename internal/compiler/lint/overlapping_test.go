@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/edictdev/edict/policy"
 )
@@ -134,9 +135,33 @@ func TestManyPoliciesThatHideOneCostAWarningEach(t *testing.T) {
 }
 
 func TestComparingEndsWhenItIsToldTo(t *testing.T) {
-	rule := line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
-	mine := NewPolicy("", content(t, "", rule))
+	mine := NewPolicy("", content(t, "", line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)))
+	other := NewPolicy("other", content(t, "", line("deny", "10.0.0.0/8", "10.0.0.0/8", `"any"`)))
 	enough := errors.New("nobody waits any more")
-	_, err := Overlapping(mine, []*Policy{NewPolicy("other", content(t, "", rule))}, func() error { return enough })
+	_, err := Overlapping(mine, []*Policy{other}, func() error { return enough })
 	require.ErrorIs(t, err, enough)
+}
+
+// Overlapping compares no rules of policies that agree in what their rules say: none of them
+// may have a warning for it.
+func TestPoliciesThatAgreeHaveNoWarning(t *testing.T) {
+	agreed, had := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func() *Policy {
+			c := drawPolicy(rt)
+			c.Rules = c.Rules[:rapid.IntRange(1, 2).Draw(rt, "rules")]
+			for i := range c.Rules {
+				c.Rules[i].Auth = rapid.SampledFrom([]policy.Auth{"", policy.AuthRequired, policy.AuthDisabled}).Draw(rt, "auth")
+			}
+			return NewPolicy("", c)
+		}
+		a, b := draw(), draw()
+		all := overlapping{mine: a.ends, warned: make([]warned, len(a.ends))}
+		require.NoError(rt, all.other(b, func() error { return nil }))
+		if had += len(all.found); !a.disagree(b) {
+			agreed++
+			require.Empty(rt, all.found, "%+v\n%+v", a.Content, b.Content)
+		}
+	})
+	t.Logf("%d pairs agreed, %d warnings", agreed, had)
 }

@@ -8,6 +8,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -90,9 +91,36 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
-// position is the line and column, from 1, of a byte; columns count runes.
-func position(text []byte, offset int) (line, column int) {
-	before := string(text[:min(offset, len(text))])
-	line = 1 + strings.Count(before, "\n")
-	return line, 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+// lined is a text that knows where its lines begin: to count them anew for each document
+// of many takes longer than all else that is done with them.
+type lined struct {
+	text   []byte
+	starts []int // of the second line and those after it
 }
+
+func newLined(text []byte) lined {
+	l := lined{text: text}
+	for i, c := range text {
+		if c == '\n' {
+			l.starts = append(l.starts, i+1)
+		}
+	}
+	return l
+}
+
+// position is the line and column, from 1, of a byte; columns count runes.
+func (l lined) position(offset int) (line, column int) {
+	offset = min(offset, len(l.text))
+	before, found := slices.BinarySearch(l.starts, offset)
+	if found {
+		before++
+	}
+	start := 0
+	if before > 0 {
+		start = l.starts[before-1]
+	}
+	return 1 + before, 1 + utf8.RuneCount(l.text[start:offset])
+}
+
+// position is that of a byte of a text which is asked for one.
+func position(text []byte, offset int) (line, column int) { return newLined(text).position(offset) }

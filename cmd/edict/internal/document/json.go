@@ -12,6 +12,7 @@ import (
 // parseJSON reads a stream of JSON values. Of values that stand one on a line,
 // a broken one hides no other.
 func parseJSON(file string, text []byte) (docs []Document, faults []Fault) {
+	places := newLined(text)
 	lines := true // every value so far stood on a line of its own
 	for at := 0; ; {
 		at += leadingSpace(text[at:])
@@ -27,7 +28,7 @@ func parseJSON(file string, text []byte) (docs []Document, faults []Fault) {
 			if !last {
 				broken = min(broken, end) // the next line is not to blame
 			}
-			line, column := position(text, broken)
+			line, column := places.position(broken)
 			faults = append(faults, Fault{File: file, Line: line, Column: column, Message: message, Unreadable: true})
 			if last {
 				return docs, faults
@@ -36,7 +37,7 @@ func parseJSON(file string, text []byte) (docs []Document, faults []Fault) {
 			continue
 		}
 		lines = lines && !bytes.Contains(text[at:at+n], []byte{'\n'})
-		docs = append(docs, elements(file, text, at, value)...)
+		docs = append(docs, elements(file, places, at, value)...)
 		at += n
 	}
 }
@@ -71,9 +72,9 @@ func jsonFault(text []byte, at int, err error) (message string, offset int) {
 }
 
 // elements is the document at an offset, or those of the array there.
-func elements(file string, text []byte, at int, value jsontext.Value) []Document {
+func elements(file string, places lined, at int, value jsontext.Value) []Document {
 	if value.Kind() != '[' {
-		return []Document{jsonDocument(file, text, at, value)}
+		return []Document{jsonDocument(file, places, at, value)}
 	}
 	var docs []Document
 	dec := decoder(value)
@@ -86,20 +87,20 @@ func elements(file string, text []byte, at int, value jsontext.Value) []Document
 			return docs
 		}
 		begin := at + int(dec.InputOffset()) - len(element)
-		docs = append(docs, jsonDocument(file, text, begin, element))
+		docs = append(docs, jsonDocument(file, places, begin, element))
 	}
 	return docs
 }
 
-func jsonDocument(file string, text []byte, at int, value jsontext.Value) Document {
-	line, _ := position(text, at)
+func jsonDocument(file string, places lined, at int, value jsontext.Value) Document {
+	line, _ := places.position(at)
 	body := bytes.Clone(value)
 	return Document{File: file, Line: line, JSON: body, at: func(pointer string) (int, int, bool) {
 		offset, ok := findJSON(body, pointer)
 		if !ok {
 			return 0, 0, false
 		}
-		line, column := position(text, at+offset)
+		line, column := places.position(at + offset)
 		return line, column, true
 	}}
 }
