@@ -26,13 +26,13 @@ func (h *fleetThen) summary(c *call) error {
 		return err
 	}
 	n, without, by := 0, 0, map[string]int{}
+	var part []projector.NodeSummary
 	var at projector.NodeCursor
 	for more := true; more; {
 		if err := c.r.Context().Err(); err != nil {
 			return err
 		}
-		var part []projector.NodeSummary
-		h.model.Read(func(v *projector.View) { part, at, more = v.NodeSummaries(at, nodesAtOnce) })
+		h.model.Read(func(v *projector.View) { part, at, more = v.NodeSummaries(part, at, nodesAtOnce) })
 		for _, x := range part {
 			if among.Project != uuid.Nil && x.Project != among.Project || !among.Labels.Matches(x.Labels) {
 				continue

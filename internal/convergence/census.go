@@ -128,6 +128,7 @@ func (c *Census) walk(ctx context.Context, t *Tracker) error {
 
 // eachNode calls f with every node and where it stands, under both locks.
 func (t *Tracker) eachNode(ctx context.Context, f func(s projector.NodeSummary, state State)) error {
+	var page []projector.NodeSummary
 	var at projector.NodeCursor
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -136,8 +137,7 @@ func (t *Tracker) eachNode(ctx context.Context, f func(s projector.NodeSummary, 
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			var page []projector.NodeSummary
-			page, at, more = v.NodeSummaries(at, stride)
+			page, at, more = v.NodeSummaries(page, at, stride)
 			for _, s := range page {
 				r := t.table.of(s.Ordinal)
 				t.judge(v, r, s)

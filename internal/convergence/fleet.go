@@ -71,13 +71,13 @@ func (t *Tracker) now(limit int) (x fleetAnswer) {
 func (t *Tracker) walk(ctx context.Context, limit int) (Fleet, error) {
 	out := Fleet{NotApplied: map[policy.Outcome]int{}}
 	behind := newFirst(limit, late.compare)
+	var page []projector.NodeSummary
 	var at projector.NodeCursor
 	for more := true; more && ctx.Err() == nil; {
 		t.opt.Model.Read(func(v *projector.View) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			var page []projector.NodeSummary
-			page, at, more = v.NodeSummaries(at, stride)
+			page, at, more = v.NodeSummaries(page, at, stride)
 			for _, s := range page {
 				out.Desired++
 				r := t.table.of(s.Ordinal)

@@ -131,7 +131,7 @@ func TestReadersMayFindAtOnce(t *testing.T) {
 	var readers sync.WaitGroup
 	for _, read := range []func(v *View){
 		func(v *View) { v.Generation("n7") },
-		func(v *View) { v.NodeSummaries(NodeCursor{}, 100) },
+		func(v *View) { v.NodeSummaries(nil, NodeCursor{}, 100) },
 		func(v *View) { v.Matched(tenant(1), web) },
 		func(v *View) { v.Heads("n8", 0) },
 	} {

@@ -62,11 +62,11 @@ func (v *View) NodeAt(ordinal uint32) (s NodeSummary, ok bool) {
 // NodeCursor is a place in a walk over all nodes; the zero value is the beginning.
 type NodeCursor struct{ partition, index int }
 
-// NodeSummaries lists up to limit nodes from a place on, and where the next are: more
-// is false after the last. Nodes that come and go between two calls may be
-// missed; no node comes twice.
-func (v *View) NodeSummaries(from NodeCursor, limit int) (list []NodeSummary, next NodeCursor, more bool) {
-	list = make([]NodeSummary, 0, limit)
+// NodeSummaries puts up to limit nodes from a place on into the memory of list, which may
+// be nil, and says where the next are: more is false after the last. Nodes that come and go
+// between two calls may be missed; no node comes twice.
+func (v *View) NodeSummaries(list []NodeSummary, from NodeCursor, limit int) (page []NodeSummary, next NodeCursor, more bool) {
+	list = slices.Grow(list[:0], limit)
 	alike := map[*identity]NodeSummary{} // one of each label set that has several
 	parts := v.m.state.byOrdinal
 	for ; from.partition < len(parts); from = (NodeCursor{from.partition + 1, 0}) {

@@ -170,7 +170,7 @@ func TestARestoredCheckpointAndTheRestAreTheWholeFold(t *testing.T) {
 func missed(t *testing.T, p *projector.Projector) (out []string) {
 	out = append(out, fmt.Sprint(p.PastStatus()))
 	p.Read(func(v *projector.View) {
-		seats, _, more := v.NodeSummaries(projector.NodeCursor{}, 1000)
+		seats, _, more := v.NodeSummaries(nil, projector.NodeCursor{}, 1000)
 		require.False(t, more)
 		for _, s := range seats {
 			out = append(out, string(s.ID))

@@ -9,11 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/minio/highwayhash"
+	"golang.org/x/sync/errgroup"
 )
 
 // The layout of the server's block files; a test holds it against what the
@@ -43,23 +46,46 @@ func CheckBlocks(dir string, most int64, known uint64) error {
 	if err != nil {
 		return err
 	}
+	all, err := checkAll(blocks)
+	if err != nil {
+		return err
+	}
 	seq := uint64(0)
-	for i, b := range blocks {
-		text, err := os.ReadFile(b.path)
-		if err != nil {
-			return err
+	for i, c := range all {
+		if c.last > 0 {
+			seq = c.last
 		}
-		if bytes.HasPrefix(text, []byte("cmp")) {
-			continue // compressed: not by us
-		}
-		at := b.check(text, &seq)
-		if sealed := i < len(blocks)-1; at < len(text) && (sealed || seq < known && b.goesOn(text[at:])) {
+		if sealed := i < len(blocks)-1; c.broken && (sealed || seq < known && c.goesOn) {
 			return &DamagedError{Damage: DamageHole, From: seq + 1, To: seq + 1, Detail: fmt.Sprintf(
 				"%s is damaged at event %d or near it: the record at byte %d of %s is not what was written; restore the stream from a backup",
-				LogStream, seq+1, at, b.path)}
+				LogStream, seq+1, c.at, blocks[i].path)}
 		}
 	}
 	return nil
+}
+
+// checked is what was found in a block.
+type checked struct {
+	last           uint64 // sequence of the last record that is whole; 0: there is none
+	broken, goesOn bool   // a record is not whole; another one follows it
+	at             int    // where the broken one begins
+}
+
+// checkAll checks blocks side by side: each of them is hashed as a whole.
+func checkAll(blocks []block) ([]checked, error) {
+	all := make([]checked, len(blocks))
+	texts := sync.Pool{New: func() any { return new(bytes.Buffer) }} // a GiB of garbage else
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, b := range blocks {
+		g.Go(func() (err error) {
+			text := texts.Get().(*bytes.Buffer)
+			defer texts.Put(text)
+			all[i], err = b.checkFile(text)
+			return err
+		})
+	}
+	return all, g.Wait()
 }
 
 // block is one file of a stream's messages.
@@ -105,6 +131,25 @@ func newestBlocks(dir string, most int64) ([]block, error) {
 		most -= all[from].size
 	}
 	return all[from:], nil
+}
+
+// checkFile reads and checks a block, by means of a buffer.
+func (b *block) checkFile(text *bytes.Buffer) (c checked, err error) {
+	f, err := os.Open(b.path)
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	text.Reset()
+	text.Grow(int(b.size) + bytes.MinRead)
+	if _, err := text.ReadFrom(f); err != nil || bytes.HasPrefix(text.Bytes(), []byte("cmp")) {
+		return c, err // compressed: not by us
+	}
+	c.at = b.check(text.Bytes(), &c.last)
+	if rest := text.Bytes()[c.at:]; len(rest) > 0 {
+		c.broken, c.goesOn = true, b.goesOn(rest)
+	}
+	return c, nil
 }
 
 // check reads records up to the first that is not whole, and returns where that

@@ -69,6 +69,7 @@ var measures = []measure{
 	{"two-workers", "streams shared between two workers of a cluster", twoWorkers},
 	{"relabel-told", "rows told to nodes that had them, where nodes change their labels", relabelSent},
 	{"table-words", "words about tables that had not changed, in a busy project", tableWords},
+	{"apply", "edict policy apply of many policies that the plane has", applyAgain},
 	{"rete-validate", "a large repository held against every rule", validateRete},
 	{"rete-compile", "a large repository compiled, signed and written", compileRete},
 	{"past", "a node's state at half of a million events", pastState},

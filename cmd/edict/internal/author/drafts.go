@@ -4,6 +4,7 @@
 package author
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,6 +113,9 @@ func authored(doc []byte) (body []byte, exported bool, err error) {
 		Head           *struct {
 			content
 		} `json:"head"`
+	}
+	if !bytes.Contains(doc, []byte("head_revision_id")) { // most are not, and need not be read for it
+		return doc, false, nil
 	}
 	if json.Unmarshal(doc, &e) != nil || e.HeadRevisionID == nil {
 		return doc, false, nil
