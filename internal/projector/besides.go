@@ -11,16 +11,13 @@ import (
 
 // sets are the node's sets of artifacts, the first one first, the others by rete.
 func (n *node) sets() []*artifactSet {
-	if len(n.beside) == 0 {
-		if n.artifacts == nil {
-			return nil
-		}
-		return []*artifactSet{n.artifacts}
+	if n.artifacts == nil {
+		return nil
 	}
-	return append([]*artifactSet{n.artifacts}, n.beside...)
+	return append([]*artifactSet{n.artifacts}, n.artifacts.others...)
 }
 
-// newSet adds a set without artifacts.
+// newSet adds a set without artifacts, the first one before any beside it.
 func (n *node) newSet(beside string) *artifactSet {
 	s := &artifactSet{beside: beside}
 	if beside == "" {
@@ -28,13 +25,16 @@ func (n *node) newSet(beside string) *artifactSet {
 		return s
 	}
 	at, _ := n.besideOf(beside)
-	n.beside = slices.Insert(n.beside, at, s)
+	n.artifacts.others = slices.Insert(n.artifacts.others, at, s)
 	return s
 }
 
 // besideOf finds the set of a rete beside the first, or its place.
 func (n *node) besideOf(rete string) (at int, ok bool) {
-	return slices.BinarySearchFunc(n.beside, rete, func(s *artifactSet, rete string) int { return cmp.Compare(s.beside, rete) })
+	if n.artifacts == nil {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(n.artifacts.others, rete, func(s *artifactSet, rete string) int { return cmp.Compare(s.beside, rete) })
 }
 
 // said is how messages to the node call an artifact of the set: those of a set beside
@@ -79,7 +79,7 @@ func (n *node) place(rete string, named bool) besideHeld {
 		return besideHeld{n, n.artifacts, ""}
 	}
 	if at, ok := n.besideOf(rete); ok {
-		return besideHeld{n, n.beside[at], rete}
+		return besideHeld{n, n.artifacts.others[at], rete}
 	}
 	if named && n.artifacts.rete != nil {
 		return besideHeld{n, nil, rete}
@@ -94,7 +94,7 @@ func (n *node) setOf(rete string) *artifactSet {
 		return n.artifacts
 	}
 	if at, ok := n.besideOf(rete); ok {
-		return n.beside[at]
+		return n.artifacts.others[at]
 	}
 	return nil
 }

@@ -29,8 +29,9 @@ type artifactSet struct {
 	seq     uint64 // of the event that gave the present parts
 	time    int64  // unix ns, the log's
 	event   uuid.UUID
-	seen    uint64     // a small filter over the ids of all events
-	parts   []heldPart // by kind and name
+	seen    uint64         // a small filter over the ids of all events
+	parts   []heldPart     // by kind and name
+	others  []*artifactSet // of a node's first: those beside it, by rete
 }
 
 // heldPart is an artifact of a node, and what its event id names: the later of

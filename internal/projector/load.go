@@ -178,13 +178,16 @@ func (l *loader) identities() error {
 }
 
 func (l *loader) nodes() error {
+	var nodes slab[node]
+	var ids texts
 	err := l.scan(keyNode, func(k, v []byte) error {
 		r, err := readNode(v)
 		if err != nil {
 			return err
 		}
-		n := &node{
-			id: policy.NodeID(k[16:]), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
+		n := nodes.next()
+		*n = node{
+			id: policy.NodeID(ids.text(k[16:])), project: l.state.project(uuid.UUID(k[:16])), ordinal: r.ordinal,
 			since: r.since, event: r.event, recent: r.recent,
 		}
 		if n.id.Partition(l.state.parts) != l.state.partition(n.ordinal) {

@@ -96,7 +96,7 @@ func (l *loader) artifacts() error {
 			if n.artifacts == nil {
 				return errRecord // a node's first set is before it
 			}
-			n.beside = append(n.beside, &s)
+			n.artifacts.others = append(n.artifacts.others, &s)
 		} else {
 			n.artifacts = &s
 		}

@@ -157,10 +157,7 @@ func (r *Rehearsal) takeUp(j *judge, id policy.NodeID) *rehearsedNode {
 	n := &rehearsedNode{}
 	if is := j.nodes[id]; is != nil {
 		n.node = *is
-		n.recent, n.artifacts, n.beside = slices.Clone(is.recent), is.artifacts.copied(), slices.Clone(is.beside)
-		for i, s := range n.beside {
-			n.beside[i] = s.copied()
-		}
+		n.recent, n.artifacts = slices.Clone(is.recent), is.artifacts.copied()
 		if is.identity != nil {
 			n.set, _ = r.wears(j, []byte(is.identity.key))
 		}
@@ -176,6 +173,10 @@ func (s *artifactSet) copied() *artifactSet {
 		return nil
 	}
 	c := *s
+	c.others = make([]*artifactSet, len(s.others))
+	for i, other := range s.others {
+		c.others[i] = other.copied()
+	}
 	return &c
 }
 

@@ -124,14 +124,13 @@ type node struct {
 	project   *project
 	identity  *identity
 	ordinal   uint32
-	addressed bool      // it has addresses
-	manyHomed bool      // it has several
-	since     moment    // of the event that gave the present labels
-	event     uuid.UUID // that gave the present facts
-	recent    recent    // the events before it
-	former    uint64    // number of the latest labels that it had before; they may be kept no more
-	artifacts *artifactSet
-	beside    []*artifactSet // of other retes than that of artifacts, by name
+	addressed bool         // it has addresses
+	manyHomed bool         // it has several
+	since     moment       // of the event that gave the present labels
+	event     uuid.UUID    // that gave the present facts
+	recent    recent       // the events before it
+	former    uint64       // number of the latest labels that it had before; they may be kept no more
+	artifacts *artifactSet // of its first rete, and with them those of others
 }
 
 // placed notes how many addresses a node has.

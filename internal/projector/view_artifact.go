@@ -137,7 +137,7 @@ func (r Releases) List(project uuid.UUID, above ReleasePlace, limit int) ([]Rele
 		}
 		s := n.artifacts
 		if at, ok := n.besideOf(beside); ok {
-			s = n.beside[at]
+			s = s.others[at]
 		}
 		if len(s.parts) > 0 {
 			out = append(out, n.release(s))
