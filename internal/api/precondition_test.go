@@ -98,6 +98,7 @@ func TestAConditionOnNothingIsThatThereIsNothing(t *testing.T) {
 			}
 			for _, match := range []string{"*", `"7"`} {
 				p.want(of.missing, of.code, p.do(of.method, path, of.change, "If-Match: "+match))
+				p.want(of.missing, of.code, p.do(of.method, path, of.change, "If-Match: "+match, "Idempotency-Key: k"+match))
 			}
 		})
 	}

@@ -166,8 +166,11 @@ func (h *principalHandlers) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	expected, err := h.expected(c, id, only)
-	if err != nil {
+	e := policy.PrincipalUpdated{Principal: id, CreatedBy: c.principal, Document: doc}
+	if e.ID, err = h.writes.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
+		return err
+	}
+	if e.Expected, err = h.expected(c, e, only); err != nil {
 		return err
 	}
 	if h.checkTaken(id, doc) != nil {
@@ -179,12 +182,8 @@ func (h *principalHandlers) put(c *call) error {
 			return err
 		}
 	}
-	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
-	if e.ID, err = h.writes.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
-		return err
-	}
 	if _, err := h.writes.commit(c, e, false); err != nil {
-		if expected != nil {
+		if e.Expected != nil {
 			err = outrun(err)
 		}
 		return err
@@ -193,8 +192,8 @@ func (h *principalHandlers) put(c *call) error {
 }
 
 // expected is the version of a principal that a statement is for; 0: there is none,
-// nil: whatever it is. Under a key the fold judges, which knows a write that was made.
-func (h *principalHandlers) expected(c *call, id policy.PrincipalID, only condition) (expected *uint64, err error) {
+// nil: whatever it is. A write that was made before under its key needs no condition.
+func (h *principalHandlers) expected(c *call, e policy.PrincipalUpdated, only condition) (expected *uint64, err error) {
 	if c.r.Header.Get("If-None-Match") == "*" {
 		return new(uint64), nil
 	}
@@ -202,8 +201,8 @@ func (h *principalHandlers) expected(c *call, id policy.PrincipalID, only condit
 		return nil, nil
 	}
 	err = h.reads.check(c, func(v *projector.View) error {
-		found, there := v.Principal(id)
-		if c.key == "" {
+		found, there := v.Principal(e.Principal)
+		if c.key == "" || !only.named() && !v.WouldAccept(e, h.writes.clock()).Duplicate { // else the fold compares
 			tag := ""
 			if there {
 				tag = versionTag(found.Version)
