@@ -28,6 +28,7 @@ func TestARolloutIsRefusedWhatDoesNotFollow(t *testing.T) {
 	p.want(409, "rollout_under_way", p.do("POST", one+"/stage", preview))
 	p.want(409, "rollout_under_way", p.do("POST", one+"/promote", `{}`))
 	p.want(409, "rollout_under_way", p.do("PATCH", one, `{"display_name":"Other"}`))
+	p.want(409, "rollout_under_way", p.do("PATCH", one, `{"display_name":"Other","expected_revision_id":"`+x.ParentRevisionID.String()+`"}`))
 	p.want(409, "wave_conflict", p.do("POST", one+"/waves", `{"wave":3}`))
 	p.want(http.StatusOK, "", p.do("POST", one+"/waves", `{"wave":2}`))
 	require.Equal(t, x.RevisionID, into[resource.Policy](t, p.do("GET", one, "")).HeadRevisionID)
