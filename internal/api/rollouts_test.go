@@ -88,3 +88,25 @@ func TestHowFarARolloutHasComeIsShown(t *testing.T) {
 	require.Nil(t, x.Reached)
 	require.Equal(t, "aborted", into[resource.Policy](t, p.do("GET", policies+"/"+one, "")).Waves.Phase)
 }
+
+// What names no revision is about the one that there is, whichever worker is asked.
+func TestARolloutIsMovedAsItStandsAtAnyWorker(t *testing.T) {
+	a := newPlane(t)
+	one := policies + "/" + a.create("web").ID.String()
+	b, _ := lateWorker(t, a)
+	b.want(http.StatusOK, "", b.do("GET", one, ""))
+	preview := `{"selector":{"source":"role=web","destination":"role=db"},"rules":` + webRules + `}`
+
+	a.want(http.StatusOK, "", a.do("PATCH", one, `{"display_name":"Other"}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/stage", preview))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	b.want(http.StatusOK, "", b.do("POST", one+"/promote", `{"waves":["canary=true","zone=a"]}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/abort", `{}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	a.want(http.StatusOK, "", a.do("POST", one+"/promote", `{"waves":["canary=true","zone=a"]}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/waves", `{"wave":2}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/abort", `{}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	b.want(http.StatusOK, "", b.do("POST", one+"/abort", `{"reason":"no"}`))
+	a.onlyApplied()
+}
