@@ -158,3 +158,38 @@ func TestAStateReportCanBeTakenBack(t *testing.T) {
 	p.want(http.StatusNotFound, "node_not_found", take("ghost", "net.up"))
 	p.want(http.StatusUnprocessableEntity, "text_too_long", take("n1", strings.Repeat("k", 254)))
 }
+
+// What others read of a node's state, it has not pulled.
+func TestWhatAnOperatorReadsANodeHasNotPulled(t *testing.T) {
+	p, tokens := guarded(t, roles)
+	admin, agent := bearer(tokens["admin"]), bearer(tokens["agent"])
+	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{"labels":{"role":"web"}}`, admin))
+	made := p.create("web", admin)
+	applied := func() int {
+		return into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "", admin)).Applied
+	}
+	read := func(who ...string) {
+		for _, name := range who {
+			p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", "", bearer(tokens[name])))
+		}
+	}
+	beat := func() bool {
+		a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`, agent)
+		p.want(http.StatusOK, "", a)
+		return into[resource.HeartbeatAccepted](t, a).Reconcile
+	}
+	read("operator", "admin")
+	require.True(t, beat(), "it pulled nothing here")
+	require.Zero(t, applied())
+	read("agent")
+	require.False(t, beat())
+	require.Equal(t, 1, applied())
+
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":`+strings.Replace(webRules, "allow", "deny", 1)+`}`, admin))
+	read("operator", "admin")
+	require.True(t, beat(), "it has what was before")
+	require.Zero(t, applied())
+	read("agent", "operator")
+	require.False(t, beat())
+	require.Equal(t, 1, applied())
+}
