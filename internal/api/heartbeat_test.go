@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
 )
 
 func TestAHeartbeatSaysWhetherToPull(t *testing.T) {
@@ -192,4 +195,21 @@ func TestWhatAnOperatorReadsANodeHasNotPulled(t *testing.T) {
 	read("agent", "operator")
 	require.False(t, beat())
 	require.Equal(t, 1, applied())
+}
+
+// Who leaves while the worker is looked at says nothing about the worker.
+func TestAHeartbeatThatIsGivenUpSendsNobodyToPull(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) {
+		d.Checks = []api.Check{{Name: "slow", Probe: func(ctx context.Context) error { return ctx.Err() }}}
+	})
+	p.put("n1", `{}`)
+	p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", ""))
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(left, http.MethodPost, "/v1/nodes/n1/heartbeat", strings.NewReader(`{}`))
+	r.Header.Set("Content-Type", "application/json")
+	p.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`)
+	p.want(http.StatusOK, "", a)
+	require.False(t, into[resource.HeartbeatAccepted](t, a).Reconcile)
 }
