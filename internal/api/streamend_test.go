@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -83,5 +84,25 @@ func TestAStreamEndsWithTheRelationsOfWhoeverFollows(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Errorf("the stream of %s goes on", who)
 		}
+	}
+}
+
+// streamPaths are all that is followed.
+var streamPaths = []string{
+	"/v1/events", "/v1/projects/" + project + "/events", "/v1/fleet/events", "/api/v1/decisions/events", "/v1/nodes/n1/events",
+}
+
+// Who asks for the headers of a stream gets them, and the connection back.
+func TestWhoAsksForTheHeadersOfAStreamIsHeldByNone(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = judgedLog(t) })
+	p.put("n1", `{}`)
+	for _, path := range streamPaths {
+		ctx, cancel := context.WithTimeout(t.Context(), waitFor)
+		w := httptest.NewRecorder()
+		api.New(p.deps).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodHead, path, nil))
+		require.NoError(t, ctx.Err(), path)
+		cancel()
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"), path)
 	}
 }
