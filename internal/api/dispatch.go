@@ -115,7 +115,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush() // it is there to be read
 		fault.Pass(fault.AcknowledgeAfter)
 	}
-	if e.route.Pattern != patternEvents { // lasts as long as its client likes
+	if !e.route.streams() || c.w.status != http.StatusOK { // what was refused is answered like any other
 		e.metrics.answered(&e.route, c.w.status, time.Since(began))
 	}
 	if left {

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/access"
@@ -105,4 +107,32 @@ func TestWhoAsksForTheHeadersOfAStreamIsHeldByNone(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, path)
 		require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"), path)
 	}
+}
+
+// A stream lasts as long as its client likes, which says nothing of how long answers take.
+func TestAStreamIsNoAnswerThatTookLong(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	p := newPlane(t, func(d *api.Deps) { d.Decisions, d.Metrics = judgedLog(t), api.NewMetrics(reg) })
+	p.put("n1", `{}`)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range streamPaths {
+		w := httptest.NewRecorder()
+		api.New(p.deps).ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, path, nil))
+		require.Equal(t, http.StatusOK, w.Code, path)
+	}
+	p.want(http.StatusBadRequest, "bad_last_event_id", p.do("GET", "/v1/events", "", "Last-Event-ID: x"))
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var counted []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if strings.HasPrefix(f.GetName(), "edict_http_") && strings.HasSuffix(l.GetValue(), "/events") {
+					counted = append(counted, f.GetName()+" "+l.GetValue())
+				}
+			}
+		}
+	}
+	require.Equal(t, []string{"edict_http_request_duration_seconds /v1/events", "edict_http_requests_total /v1/events"}, counted, "what was refused")
 }
