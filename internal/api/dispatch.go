@@ -174,6 +174,9 @@ func (e *endpoint) serve(c *call) (err error) {
 	if err := c.checkParameters(); err != nil {
 		return err
 	}
+	if err := c.route.checkConditions(c.r.Header); err != nil {
+		return err
+	}
 	if err := readDryRun(c); err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (h *stateHandlers) state(c *call) error {
 	header.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	header.Set("ETag", s.ETag)
 	header.Set("Cache-Control", "no-cache")
-	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
+	if noneMatch(c.r.Header.Values(headerIfNoneMatch), s.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

@@ -34,6 +34,21 @@ func (c *call) checkParameters() error {
 	return nil
 }
 
+// checkConditions refuses a write on a condition that the route does not look at: it
+// would be made as if there were none.
+func (r Route) checkConditions(h http.Header) error {
+	if r.Method == "" || r.Method == http.MethodGet {
+		return nil
+	}
+	for _, name := range [...]string{headerIfMatch, headerIfNoneMatch} {
+		looked := slices.ContainsFunc(r.Params, func(p Param) bool { return p.Name == name })
+		if len(h.Values(name)) > 0 && !looked {
+			return problem(http.StatusBadRequest, CodeBadHeader, "this route does not look at %s, and nothing was done: send the request without it, if it may be done all the same", name)
+		}
+	}
+	return nil
+}
+
 // queryNames are the parameters that a query may have.
 func (r Route) queryNames() (names []string) {
 	for _, p := range r.Params {

@@ -199,3 +199,27 @@ func TestAConditionThatOthersOutrunEachTimeIsToBeTriedAgain(t *testing.T) {
 	a.want(200, "", a.do("GET", node.path, ""))
 	require.Positive(t, tries)
 }
+
+// A condition that a route does not look at must not count as none.
+func TestAWriteUnderAConditionThatNobodyLooksAtIsRefused(t *testing.T) {
+	p := newPlane(t)
+	pol := policies + "/" + p.create("web").ID.String()
+	p.put("n1", `{"labels":{"a":"1"}}`)
+	p.principal("ana")
+	written := p.log.Len()
+	for _, x := range [][4]string{
+		{"PUT", nodes + "/n1", `{"labels":{"a":"2"}}`, "If-None-Match: *"},
+		{"DELETE", nodes + "/n1", "", `If-None-Match: "7"`},
+		{"PATCH", pol, `{"display_name":"New"}`, "If-None-Match: *"},
+		{"POST", policies, draft("db"), "If-None-Match: *"},
+		{"POST", pol + "/stage", `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`, `If-Match: "7"`},
+		{"POST", pol + "/stage", `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`, "If-Match: "},
+		{"PUT", "/v1/projects/" + project + "/quota", `{"nodes":7}`, `If-Match: "7"`},
+		{"POST", accessPath + "/ana/relations", `{"relation":"plane#read"}`, `If-Match: "7"`},
+		{"PUT", accessPath + "/ben", `{"kind":"service"}`, `If-None-Match: "7"`},
+	} {
+		p.want(http.StatusBadRequest, "bad_header", p.do(x[0], x[1], x[2], x[3]))
+	}
+	require.Equal(t, written, p.log.Len())
+	p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, "If-None-Match: *"))
+}

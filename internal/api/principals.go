@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -68,7 +69,7 @@ func (h *principalHandlers) writeRoutes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.Principal{}, "ETag")
 	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
 		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
-	onlyNew := headerTag("If-None-Match", "*: only if there is no such principal.")
+	onlyNew := headerTag(headerIfNoneMatch, "*: only if there is no such principal.")
 	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
@@ -194,8 +195,8 @@ func (h *principalHandlers) put(c *call) error {
 // expected is the version of a principal that a statement is for; 0: there is none,
 // nil: whatever it is. A write that was made before under its key needs no condition.
 func (h *principalHandlers) expected(c *call, e policy.PrincipalUpdated, only condition) (expected *uint64, err error) {
-	if c.r.Header.Get("If-None-Match") == "*" {
-		return new(uint64), nil
+	if given := c.r.Header.Values(headerIfNoneMatch); len(given) > 0 {
+		return onlyIfNew(given)
 	}
 	if !only.given() {
 		return nil, nil
@@ -219,6 +220,14 @@ func (h *principalHandlers) expected(c *call, e policy.PrincipalUpdated, only co
 		return err
 	})
 	return expected, err
+}
+
+// onlyIfNew is the version of what there is not, which If-None-Match may ask for, and nothing else.
+func onlyIfNew(given []string) (*uint64, error) {
+	if len(given) > 1 || strings.TrimSpace(given[0]) != "*" {
+		return nil, problem(http.StatusBadRequest, CodeBadHeader, "%s is not * here: who states what is there names it with %s", headerIfNoneMatch, headerIfMatch)
+	}
+	return new(uint64), nil
 }
 
 // named reports whether a principal has the name already: it may keep it.
