@@ -223,3 +223,26 @@ func TestAWriteUnderAConditionThatNobodyLooksAtIsRefused(t *testing.T) {
 	require.Equal(t, written, p.log.Len())
 	p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, "If-None-Match: *"))
 }
+
+// Who has relations alone has an ETag, by which the first statement may name that state.
+func TestAPrincipalOfRelationsAloneIsStatedByItsETag(t *testing.T) {
+	for name, before := range map[string]func(p *plane){
+		"never stated": func(*plane) {},
+		"removed": func(p *plane) {
+			p.principal("ana")
+			p.want(http.StatusNoContent, "", p.do("DELETE", accessPath+"/ana", ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlane(t)
+			before(p)
+			given := p.do("POST", accessPath+"/ana/relations", `{"relation":"plane#read"}`)
+			p.want(http.StatusOK, "", given)
+			tag := "If-Match: " + given.Header.Get("ETag")
+			p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, `If-Match: "77"`))
+			p.want(http.StatusOK, "", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, tag, keyed))
+			p.want(http.StatusOK, "", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, tag, keyed))
+			p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"person"}`, tag))
+		})
+	}
+}

@@ -202,21 +202,27 @@ func (h *principalHandlers) expected(c *call, e policy.PrincipalUpdated, only co
 		return nil, nil
 	}
 	err = h.reads.check(c, func(v *projector.View) error {
+		if c.key != "" && v.WouldAccept(e, h.writes.clock()).Duplicate {
+			return nil
+		}
 		found, there := v.Principal(e.Principal)
-		if c.key == "" || !only.named() && !v.WouldAccept(e, h.writes.clock()).Duplicate { // else the fold compares
-			tag := ""
-			if there {
-				tag = versionTag(found.Version)
-			}
-			if err := only.holds(tag); err != nil {
+		tag := ""
+		if there {
+			tag = versionTag(found.Version)
+		}
+		if only.named() && there && found.Document == nil && only.holds(tag) == nil { // of relations alone
+			expected = new(uint64)
+			return nil
+		}
+		if c.key == "" || !only.named() { // else the fold compares
+			if err := only.holds(tag); err != nil || !only.named() {
 				return err
 			}
 		}
-		if !only.named() {
-			return nil
-		}
 		version, err := only.version(found.Version)
-		expected = &version
+		if err == nil {
+			expected = &version
+		}
 		return err
 	})
 	return expected, err
