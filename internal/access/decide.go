@@ -233,6 +233,12 @@ func either(allowed, seen bool) Decision {
 	return Hide
 }
 
+// IsAgentOf reports whether the principal is the agent of a node of a project, and not
+// merely somebody who may do what the agent may.
+func (p *Principal) IsAgentOf(project uuid.UUID, id policy.NodeID) bool {
+	return slices.Contains(p.nodes[id], project)
+}
+
 // MayRead reports whether the principal may read a policy of a project.
 func (p *Principal) MayRead(project, id uuid.UUID) bool {
 	return p.Decide(ReadPolicy, Object{Project: project, Policy: id}) == Allow

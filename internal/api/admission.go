@@ -18,6 +18,7 @@ const (
 	patternEvaluate   = "/api/v1/engine/evaluate"
 	cursorAdmissions  = "a"
 	headerIfMatch     = "If-Match"
+	headerIfNoneMatch = "If-None-Match"
 )
 
 var explainParam = Param{

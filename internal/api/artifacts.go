@@ -165,6 +165,11 @@ func (h *artifactHandlers) withdraw(c *call) error {
 	if e.ID, err = h.writes.id(c, project, "withdraw:"+strings.Join(role, ".")); err != nil {
 		return err
 	}
+	if rete != "" { // it may be the node's since a moment
+		if err := h.reads.catchUp(c, 0); err != nil {
+			return err
+		}
+	}
 	h.model.Read(func(v *projector.View) {
 		all, _ := v.Releases().Of(project, id)
 		if all = ofRete(all, rete); rete != "" && len(all) == 1 {

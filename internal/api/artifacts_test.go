@@ -244,3 +244,21 @@ func TestANodeOfTwoRetesIsReadReteByRete(t *testing.T) {
 	require.Equal(t, 1, p.release(second(t, "alpha", 2)).Applied)
 	require.Equal(t, both[2:], names(artifacts+"/alpha"))
 }
+
+// A rete that another worker was given is not taken for the node's first.
+func TestWhatIsWithdrawnIsOfTheReteThatIsNamed(t *testing.T) {
+	gen.Unraced()
+	a := newReleasing(t)
+	v1 := tree(5, false)
+	a.put("alpha", `{}`)
+	require.Equal(t, 1, a.release(releaseLine(t, "alpha", v1["alpha"], "primary")).Applied)
+	b, _ := lateWorker(t, a)
+	b.want(http.StatusOK, "", b.do("GET", artifacts+"/alpha", ""))
+	require.Equal(t, 1, a.release(second(t, "alpha", 1)).Applied)
+	b.want(http.StatusNoContent, "", b.do("DELETE", artifacts+"/alpha/vertex/flor?rete=elsewhere.example", ""))
+	var left []string
+	for _, x := range into[resource.Items[resource.Artifact]](t, a.do("GET", artifacts+"/alpha", "")).Items {
+		left = append(left, x.Kind+" "+x.Rete)
+	}
+	require.Equal(t, []string{"agent ", "vertex ", "agent elsewhere.example"}, left)
+}

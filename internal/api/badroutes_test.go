@@ -532,8 +532,11 @@ func TestEveryRouteSaysWhatThePlaneCannot(t *testing.T) {
 		if !needs(g, "storage_low") { // a read of what is there needs no log
 			g.path["policy"], g.path["node"], g.path["admission"], g.path["principal"] = nowhere, "ghost", nowhere, "ghost"
 		}
-		if g.route.ID == "countNodes" || g.route.ID == "countProjectNodes" { // of the past alone is the log read
+		switch g.route.ID {
+		case "countNodes", "countProjectNodes": // of the past alone is the log read
 			g.query = url.Values{"at": {"1"}}
+		case "listPolicies": // and of a name that is not known
+			g.query = url.Values{"slug": {"nobody"}}
 		}
 		p.want(http.StatusServiceUnavailable, "log_unavailable", send(g))
 	}

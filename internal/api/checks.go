@@ -76,7 +76,7 @@ func (k *checks) foldMoves(ctx context.Context) error {
 const checkPatience = 2 * time.Second
 
 // healthCache remembers for a moment whether the worker's checks hold: a thousand
-// heartbeats ask once.
+// heartbeats ask once, and it is said to all of them, whether or not who asked is still there.
 type healthCache struct {
 	mu sync.Mutex
 	at time.Time
@@ -89,7 +89,7 @@ func (h *healthCache) healthy(ctx context.Context, check func(context.Context) (
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.at) > healthFor {
-		_, failed := check(ctx)
+		_, failed := check(context.WithoutCancel(ctx))
 		h.at, h.ok = time.Now(), len(failed) == 0
 	}
 	return h.ok

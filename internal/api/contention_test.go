@@ -193,3 +193,14 @@ func TestARelationNamesTheProjectThatHasTheNode(t *testing.T) {
 	p.want(http.StatusNoContent, "", p.do("DELETE", relations+"?relation=node:web-c%23agent", ""))
 	require.Empty(t, into[resource.Principal](t, p.do("GET", "/v1/access/principals/web-c", "")).Relations)
 }
+
+// A name that another worker was given is not taken for nobody's.
+func TestAPolicyOfAnotherWorkerIsFoundByItsSlug(t *testing.T) {
+	a := newPlane(t)
+	b, _ := lateWorker(t, a)
+	made := a.create("web")
+	got := into[resource.Page[resource.Policy]](t, b.do("GET", policies+"?slug=web", ""))
+	require.Len(t, got.Items, 1)
+	require.Equal(t, made.ID, got.Items[0].ID)
+	require.Empty(t, into[resource.Page[resource.Policy]](t, b.do("GET", policies+"?slug=db", "")).Items)
+}

@@ -115,7 +115,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush() // it is there to be read
 		fault.Pass(fault.AcknowledgeAfter)
 	}
-	if e.route.Pattern != patternEvents { // lasts as long as its client likes
+	if !e.route.streams() || c.w.status != http.StatusOK { // what was refused is answered like any other
 		e.metrics.answered(&e.route, c.w.status, time.Since(began))
 	}
 	if left {
@@ -172,6 +172,9 @@ func (e *endpoint) serve(c *call) (err error) {
 		return err
 	}
 	if err := c.checkParameters(); err != nil {
+		return err
+	}
+	if err := c.route.checkConditions(c.r.Header); err != nil {
 		return err
 	}
 	if err := readDryRun(c); err != nil {

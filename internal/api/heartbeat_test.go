@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
 )
 
 func TestAHeartbeatSaysWhetherToPull(t *testing.T) {
@@ -157,4 +160,56 @@ func TestAStateReportCanBeTakenBack(t *testing.T) {
 	p.want(http.StatusNoContent, "", take("n1", "net.up"))
 	p.want(http.StatusNotFound, "node_not_found", take("ghost", "net.up"))
 	p.want(http.StatusUnprocessableEntity, "text_too_long", take("n1", strings.Repeat("k", 254)))
+}
+
+// What others read of a node's state, it has not pulled.
+func TestWhatAnOperatorReadsANodeHasNotPulled(t *testing.T) {
+	p, tokens := guarded(t, roles)
+	admin, agent := bearer(tokens["admin"]), bearer(tokens["agent"])
+	p.want(http.StatusCreated, "", p.do("PUT", nodes+"/n1", `{"labels":{"role":"web"}}`, admin))
+	made := p.create("web", admin)
+	applied := func() int {
+		return into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "", admin)).Applied
+	}
+	read := func(who ...string) {
+		for _, name := range who {
+			p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", "", bearer(tokens[name])))
+		}
+	}
+	beat := func() bool {
+		a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`, agent)
+		p.want(http.StatusOK, "", a)
+		return into[resource.HeartbeatAccepted](t, a).Reconcile
+	}
+	read("operator", "admin")
+	require.True(t, beat(), "it pulled nothing here")
+	require.Zero(t, applied())
+	read("agent")
+	require.False(t, beat())
+	require.Equal(t, 1, applied())
+
+	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":`+strings.Replace(webRules, "allow", "deny", 1)+`}`, admin))
+	read("operator", "admin")
+	require.True(t, beat(), "it has what was before")
+	require.Zero(t, applied())
+	read("agent", "operator")
+	require.False(t, beat())
+	require.Equal(t, 1, applied())
+}
+
+// Who leaves while the worker is looked at says nothing about the worker.
+func TestAHeartbeatThatIsGivenUpSendsNobodyToPull(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) {
+		d.Checks = []api.Check{{Name: "slow", Probe: func(ctx context.Context) error { return ctx.Err() }}}
+	})
+	p.put("n1", `{}`)
+	p.want(http.StatusOK, "", p.do("GET", "/v1/nodes/n1/state", ""))
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(left, http.MethodPost, "/v1/nodes/n1/heartbeat", strings.NewReader(`{}`))
+	r.Header.Set("Content-Type", "application/json")
+	p.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`)
+	p.want(http.StatusOK, "", a)
+	require.False(t, into[resource.HeartbeatAccepted](t, a).Reconcile)
 }

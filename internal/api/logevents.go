@@ -140,7 +140,7 @@ func (h *logEventHandlers) after(c *call) (seq uint64, err error) {
 		if seq, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return 0, problem(http.StatusBadRequest, CodeBadLastEventID, "Last-Event-ID: %.40q is no seq of an event", text)
 		}
-		return min(seq, h.model.Applied()), nil
+		return h.known(c, seq)
 	}
 	if c.r.URL.Query().Get("since") == "" {
 		return h.model.Applied(), nil
@@ -150,6 +150,19 @@ func (h *logEventHandlers) after(c *call) (seq uint64, err error) {
 		return 0, err
 	}
 	return h.at(c, since)
+}
+
+// known is a sequence that a client read up to, or else the log's end: another worker may
+// have folded more than this one, and nobody more than there is.
+func (h *logEventHandlers) known(c *call, seq uint64) (uint64, error) {
+	if seq <= h.model.Applied() {
+		return seq, nil
+	}
+	log, err := h.audit.log.State(c.r.Context())
+	if err != nil {
+		return 0, unreadableLog(err)
+	}
+	return min(seq, log.Last), nil
 }
 
 func (h *logEventHandlers) follow(c *call) error {

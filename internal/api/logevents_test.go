@@ -129,3 +129,16 @@ func TestEventsAreChosenByWhatTheyAreAbout(t *testing.T) {
 	ahead := p.followLog(t, uuid.Nil, nil, 99)
 	require.Equal(t, client.LogFrame{Seq: 3}, ahead(), "who claims to be ahead is not")
 }
+
+// Who read more at another worker than this one has folded is sent none of it again.
+func TestAWorkerThatLagsSendsNoEventTwice(t *testing.T) {
+	a := newPlane(t)
+	a.put("n1", `{}`) // 1
+	a.put("n2", `{}`) // 2
+	b, log := lateWorker(t, a)
+	next := b.followLog(t, uuid.Nil, nil, 2)
+	require.Equal(t, client.LogFrame{Seq: 2}, next())
+	a.put("n3", `{}`) // 3
+	log.fold()
+	require.Equal(t, uint64(3), next().Seq)
+}

@@ -149,17 +149,22 @@ func (h *tableHandlers) heads(id policy.NodeID, audit bool, most int, proceed fu
 	return list, true, nil
 }
 
-// agrees reports whether the node enforces the rules of another list, in its order.
+// agrees reports whether the node enforces the rules of another list, in its order, each
+// in the same direction.
 func (l nodeList) agrees(o nodeList) bool {
-	enforced := func(lines []datapath.Line) (refs []datapath.Ref) {
+	type enforced struct {
+		datapath.Direction
+		datapath.Ref
+	}
+	of := func(lines []datapath.Line) (all []enforced) {
 		for i := range lines {
 			if lines[i].Why == "" {
-				refs = append(refs, lines[i].Ref)
+				all = append(all, enforced{lines[i].Direction, lines[i].Ref})
 			}
 		}
-		return refs
+		return all
 	}
-	return slices.Equal(enforced(l.lines), enforced(o.lines))
+	return slices.Equal(of(l.lines), of(o.lines))
 }
 
 // policies are the ids that the rules name, some more than once.

@@ -8,7 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/test/gen"
+	"github.com/edictdev/edict/policy"
 )
 
 // list is what a node's policies come to, a line of text each.
@@ -173,5 +176,45 @@ func TestAListOfManyPoliciesIsWhole(t *testing.T) {
 	for i, l := range all.Lines[many:] {
 		require.Equal(t, fmt.Sprintf("p%d", i), l.Slug)
 		require.True(t, l.Applies)
+	}
+}
+
+// moving is a read model of which a node moves when it is looked at a number of times.
+type moving struct {
+	*projector.Projector
+	looks int // until then
+	move  func()
+}
+
+func (m *moving) Enforcement(id policy.NodeID) (*projector.Enforcement, bool, error) {
+	if m.looks--; m.looks == 0 {
+		m.move()
+	}
+	return m.Projector.Enforcement(id)
+}
+
+// A node moves while a flow is explained: what was one end of a rule is the other then,
+// and the rules that apply are the same ones.
+func TestAFlowIsExplainedWhileItsNodeMoves(t *testing.T) {
+	for _, x := range []struct{ from, to, direction string }{{"10.1.0.1", "10.2.0.1", "ingress"}, {"10.2.0.1", "10.1.0.1", "egress"}} {
+		for looks := 1; ; looks++ {
+			m := &moving{}
+			p := newPlane(t, func(d *api.Deps) {
+				m.Projector = d.Model.(*projector.Projector)
+				d.Model = m
+			})
+			place := func(at string) { p.put("n1", `{"labels":{"role":"web"},"addresses":["`+at+`"]}`) }
+			place(x.from)
+			p.want(http.StatusCreated, "", p.do("POST", policies, `{"slug":"web","display_name":"","selector":{"source":"role=web","destination":"role=web"},"rules":[`+
+				rule("allow", "tcp", "0.0.0.0/0", "10.9.0.0/16", somePorts)+`,`+rule("allow", "tcp", "10.1.0.0/16", "10.2.0.0/16", somePorts)+`]}`))
+			m.looks, m.move = looks, func() { place(x.to) }
+			a := p.do("GET", "/v1/nodes/n1/explain?direction="+x.direction+"&peer=10.3.0.1&protocol=tcp&port=9", "")
+			p.want(http.StatusOK, "", a)
+			require.Equal(t, "deny", into[resource.FlowVerdict](t, a).Verdict)
+			if m.looks > 0 { // it was not looked at so often
+				require.Greater(t, looks, 2)
+				break
+			}
+		}
 	}
 }

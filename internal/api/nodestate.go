@@ -83,9 +83,11 @@ func (h *stateHandlers) state(c *call) error {
 	}
 	var s snapshot.State
 	var at uint64
+	var agent bool
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		var ok bool
-		at = v.Seq()
+		project, _ := v.ProjectOfNode(id)
+		at, agent = v.Seq(), c.who == nil || c.who.IsAgentOf(project, id)
 		if s, ok, err = h.states.State(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
 		}
@@ -98,13 +100,15 @@ func (h *stateHandlers) state(c *call) error {
 	if s, err = h.states.resolved(c.r.Context(), id, s); err != nil {
 		return busy(err)
 	}
-	h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows})
+	if agent { // what others read, the node has not pulled
+		h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows})
+	}
 	header := c.w.Header()
 	header.Set(HeaderEventID, position.String())
 	header.Set(HeaderLogSeq, strconv.FormatUint(at, 10))
 	header.Set("ETag", s.ETag)
 	header.Set("Cache-Control", "no-cache")
-	if noneMatch(c.r.Header.Values("If-None-Match"), s.ETag) {
+	if noneMatch(c.r.Header.Values(headerIfNoneMatch), s.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

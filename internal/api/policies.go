@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (h *policyHandlers) readRoutes() []Route {
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
 				queryText("slug", "Only this one, with its head."), queryText("rule", "Only those with a rule of all these words."),
 			},
-			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: []string{CodeBadCursor},
+			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: readProblems(CodeBadCursor),
 			serve: h.list,
 		},
 		{
@@ -153,20 +154,23 @@ func (h *policyHandlers) list(c *call) error {
 // named lists the policy of a slug, whole, where there is one that may be read.
 func (h *policyHandlers) named(c *call, project uuid.UUID, slug string) error {
 	page := resource.Page[resource.Policy]{Items: []resource.Policy{}}
-	var err error
-	h.model.Read(func(v *projector.View) {
+	err := h.reads.check(c, func(v *projector.View) error {
 		id, is := v.PolicyBySlug(project, slug)
-		if !is || c.who != nil && !c.who.MayRead(project, id) {
-			return
+		switch {
+		case !is:
+			return errUnknown
+		case c.who != nil && !c.who.MayRead(project, id):
+			return nil
 		}
-		var pol policy.Policy
-		if pol, err = livePolicy(v, project, id); err == nil {
+		pol, err := livePolicy(v, project, id)
+		if err == nil {
 			out := showPolicy(pol)
 			out.Waves = wavesOf(v, project, id)
 			page.Items = append(page.Items, out)
 		}
+		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnknown) {
 		return err
 	}
 	return tagged(c, page)

@@ -98,6 +98,7 @@ func TestAConditionOnNothingIsThatThereIsNothing(t *testing.T) {
 			}
 			for _, match := range []string{"*", `"7"`} {
 				p.want(of.missing, of.code, p.do(of.method, path, of.change, "If-Match: "+match))
+				p.want(of.missing, of.code, p.do(of.method, path, of.change, "If-Match: "+match, "Idempotency-Key: k"+match))
 			}
 		})
 	}
@@ -197,4 +198,51 @@ func TestAConditionThatOthersOutrunEachTimeIsToBeTriedAgain(t *testing.T) {
 	b.want(503, "contended", b.do(node.method, node.path, "", "If-Match: "+tag))
 	a.want(200, "", a.do("GET", node.path, ""))
 	require.Positive(t, tries)
+}
+
+// A condition that a route does not look at must not count as none.
+func TestAWriteUnderAConditionThatNobodyLooksAtIsRefused(t *testing.T) {
+	p := newPlane(t)
+	pol := policies + "/" + p.create("web").ID.String()
+	p.put("n1", `{"labels":{"a":"1"}}`)
+	p.principal("ana")
+	written := p.log.Len()
+	for _, x := range [][4]string{
+		{"PUT", nodes + "/n1", `{"labels":{"a":"2"}}`, "If-None-Match: *"},
+		{"DELETE", nodes + "/n1", "", `If-None-Match: "7"`},
+		{"PATCH", pol, `{"display_name":"New"}`, "If-None-Match: *"},
+		{"POST", policies, draft("db"), "If-None-Match: *"},
+		{"POST", pol + "/stage", `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`, `If-Match: "7"`},
+		{"POST", pol + "/stage", `{"selector":{"source":"a","destination":"b"},"rules":` + webRules + `}`, "If-Match: "},
+		{"PUT", "/v1/projects/" + project + "/quota", `{"nodes":7}`, `If-Match: "7"`},
+		{"POST", accessPath + "/ana/relations", `{"relation":"plane#read"}`, `If-Match: "7"`},
+		{"PUT", accessPath + "/ben", `{"kind":"service"}`, `If-None-Match: "7"`},
+	} {
+		p.want(http.StatusBadRequest, "bad_header", p.do(x[0], x[1], x[2], x[3]))
+	}
+	require.Equal(t, written, p.log.Len())
+	p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, "If-None-Match: *"))
+}
+
+// Who has relations alone has an ETag, by which the first statement may name that state.
+func TestAPrincipalOfRelationsAloneIsStatedByItsETag(t *testing.T) {
+	for name, before := range map[string]func(p *plane){
+		"never stated": func(*plane) {},
+		"removed": func(p *plane) {
+			p.principal("ana")
+			p.want(http.StatusNoContent, "", p.do("DELETE", accessPath+"/ana", ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlane(t)
+			before(p)
+			given := p.do("POST", accessPath+"/ana/relations", `{"relation":"plane#read"}`)
+			p.want(http.StatusOK, "", given)
+			tag := "If-Match: " + given.Header.Get("ETag")
+			p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, `If-Match: "77"`))
+			p.want(http.StatusOK, "", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, tag, keyed))
+			p.want(http.StatusOK, "", p.do("PUT", accessPath+"/ana", `{"kind":"service"}`, tag, keyed))
+			p.want(http.StatusPreconditionFailed, "precondition_failed", p.do("PUT", accessPath+"/ana", `{"kind":"person"}`, tag))
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -68,7 +69,7 @@ func (h *principalHandlers) writeRoutes() []Route {
 	show := jsonAnswer(http.StatusOK, resource.Principal{}, "ETag")
 	faults := bodyProblems(policy.CodeMissing, policy.CodeUnknownKind, policy.CodeInvalidToken, policy.CodeInvalidUUID, policy.CodeInvalidTime,
 		policy.CodeInvalidSPIFFE, policy.CodeTooManyCredentials, policy.CodeInvalidDisplayName, policy.CodeTextTooLong, policy.CodeControlCharacter)
-	onlyNew := headerTag("If-None-Match", "*: only if there is no such principal.")
+	onlyNew := headerTag(headerIfNoneMatch, "*: only if there is no such principal.")
 	return []Route{
 		{
 			Method: http.MethodPut, Pattern: patternPrincipal, ID: "putPrincipal", Tag: tagAccess, Needs: access.AdminPlane,
@@ -166,8 +167,11 @@ func (h *principalHandlers) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	expected, err := h.expected(c, id, only)
-	if err != nil {
+	e := policy.PrincipalUpdated{Principal: id, CreatedBy: c.principal, Document: doc}
+	if e.ID, err = h.writes.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
+		return err
+	}
+	if e.Expected, err = h.expected(c, e, only); err != nil {
 		return err
 	}
 	if h.checkTaken(id, doc) != nil {
@@ -179,12 +183,8 @@ func (h *principalHandlers) put(c *call) error {
 			return err
 		}
 	}
-	e := policy.PrincipalUpdated{Principal: id, Expected: expected, CreatedBy: c.principal, Document: doc}
-	if e.ID, err = h.writes.id(c, uuid.Nil, "put:principal:"+string(id)); err != nil {
-		return err
-	}
 	if _, err := h.writes.commit(c, e, false); err != nil {
-		if expected != nil {
+		if e.Expected != nil {
 			err = outrun(err)
 		}
 		return err
@@ -193,33 +193,47 @@ func (h *principalHandlers) put(c *call) error {
 }
 
 // expected is the version of a principal that a statement is for; 0: there is none,
-// nil: whatever it is. Under a key the fold judges, which knows a write that was made.
-func (h *principalHandlers) expected(c *call, id policy.PrincipalID, only condition) (expected *uint64, err error) {
-	if c.r.Header.Get("If-None-Match") == "*" {
-		return new(uint64), nil
+// nil: whatever it is. A write that was made before under its key needs no condition.
+func (h *principalHandlers) expected(c *call, e policy.PrincipalUpdated, only condition) (expected *uint64, err error) {
+	if given := c.r.Header.Values(headerIfNoneMatch); len(given) > 0 {
+		return onlyIfNew(given)
 	}
 	if !only.given() {
 		return nil, nil
 	}
 	err = h.reads.check(c, func(v *projector.View) error {
-		found, there := v.Principal(id)
-		if c.key == "" {
-			tag := ""
-			if there {
-				tag = versionTag(found.Version)
-			}
-			if err := only.holds(tag); err != nil {
+		if c.key != "" && v.WouldAccept(e, h.writes.clock()).Duplicate {
+			return nil
+		}
+		found, there := v.Principal(e.Principal)
+		tag := ""
+		if there {
+			tag = versionTag(found.Version)
+		}
+		if only.named() && there && found.Document == nil && only.holds(tag) == nil { // of relations alone
+			expected = new(uint64)
+			return nil
+		}
+		if c.key == "" || !only.named() { // else the fold compares
+			if err := only.holds(tag); err != nil || !only.named() {
 				return err
 			}
 		}
-		if !only.named() {
-			return nil
-		}
 		version, err := only.version(found.Version)
-		expected = &version
+		if err == nil {
+			expected = &version
+		}
 		return err
 	})
 	return expected, err
+}
+
+// onlyIfNew is the version of what there is not, which If-None-Match may ask for, and nothing else.
+func onlyIfNew(given []string) (*uint64, error) {
+	if len(given) > 1 || strings.TrimSpace(given[0]) != "*" {
+		return nil, problem(http.StatusBadRequest, CodeBadHeader, "%s is not * here: who states what is there names it with %s", headerIfNoneMatch, headerIfMatch)
+	}
+	return new(uint64), nil
 }
 
 // named reports whether a principal has the name already: it may keep it.

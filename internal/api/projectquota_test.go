@@ -93,3 +93,21 @@ func TestAnArchivedProjectIsRefusedBeforeTheLog(t *testing.T) {
 	p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":false}`))
 	p.put("n1", `{}`)
 }
+
+// What keeps a change from being written is said, and not that the head is another: it is
+// the one that the change expects.
+func TestAChangeThatExpectsTheHeadIsToldWhatKeepsIt(t *testing.T) {
+	p := newPlane(t)
+	at := "/v1/projects/" + project
+	made := p.create("web")
+	one := policies + "/" + made.ID.String()
+	change := func(name string) answer {
+		return p.do("PATCH", one, `{"display_name":"`+name+`","expected_revision_id":"`+made.HeadRevisionID.String()+`"}`)
+	}
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", `{"bytes_per_day":1}`))
+	p.want(http.StatusTooManyRequests, "quota_exceeded", change("Other"))
+	p.want(http.StatusOK, "", change(made.DisplayName))
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", `{}`))
+	p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":true}`))
+	p.want(http.StatusConflict, "project_archived", change("Other"))
+}

@@ -121,7 +121,10 @@ func (h *registerHandlers) register(c *call) error {
 		}
 	}
 	if err != nil {
-		h.failures.failed(c)
+		var pr *resource.Problem
+		if errors.As(err, &pr) && pr.Status < http.StatusInternalServerError { // else the plane cannot, whatever is shown
+			h.failures.failed(c)
+		}
 		return err
 	}
 	return c.json(http.StatusCreated, resource.Registered{

@@ -340,3 +340,22 @@ func TestWhoFailsTooOftenIsNotLookedAfter(t *testing.T) {
 	p.want(200, "", p.do("GET", "/v1/access/self", "", bearer(tokens["admin"])))
 	p.want(201, "", p.do("POST", "/v1/register", asks()))
 }
+
+// What the plane cannot do now says nothing against the token, or the address.
+func TestARegistrationThatThePlaneCannotTakeIsNoFailure(t *testing.T) {
+	refused := 0
+	p := newPlane(t, func(d *api.Deps) {
+		d.Failures = access.NewFailures(1)
+		d.Failures.OnRefusal = func(string) { refused++ }
+	})
+	p.awaits(awaited)
+	p.log.Fail(errDown)
+	for range 20 {
+		p.want(http.StatusServiceUnavailable, "log_unavailable", p.do("POST", "/v1/register", asks()))
+	}
+	require.Zero(t, refused)
+	p.log.Fail(nil)
+	p.want(http.StatusUnauthorized, "unauthenticated", p.do("POST", "/v1/register", asks("bootstrap_token", awaitedToken+"b")))
+	require.Equal(t, 1, refused)
+	p.want(http.StatusCreated, "", p.do("POST", "/v1/register", asks()))
+}

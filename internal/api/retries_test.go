@@ -92,6 +92,62 @@ func TestAKeyOfARefusedWriteStandsForIt(t *testing.T) {
 	p.want(http.StatusOK, "", p.do("PUT", nodes+"/n2", `{"labels":{"a":"2"}}`, keyed))
 }
 
+// What the fold refused is judged anew when it is sent again, by what it meets then.
+func TestAKeyOfAWriteThatTheFoldRefusedRefusesNothing(t *testing.T) {
+	for when, between := range later {
+		t.Run(when, func(t *testing.T) {
+			p := newPlane(t)
+			one := policies + "/" + p.create("one").ID.String()
+			preview := `{"selector":{"source":"role=web","destination":"role=db"},"rules":` + webRules + `}`
+			p.want(http.StatusConflict, "not_staged", p.do("POST", one+"/promote", `{}`, keyed))
+			p.want(http.StatusOK, "", p.do("POST", one+"/stage", preview))
+			between(p)
+			p.want(http.StatusOK, "", p.do("POST", one+"/promote", `{}`, keyed))
+			p.want(http.StatusOK, "", p.do("POST", one+"/promote", `{}`, keyed))
+		})
+	}
+	between := func(t *testing.T, first func(a *plane)) (a, b *plane) {
+		a = newPlane(t)
+		b, log := lateWorker(t, a)
+		log.before = func() {
+			log.before = nil
+			first(a)
+		}
+		return a, b
+	}
+	t.Run("a name that was taken", func(t *testing.T) {
+		var other resource.Policy
+		a, b := between(t, func(a *plane) { other = a.create("web") })
+		b.want(http.StatusConflict, "policy_slug_taken", b.do("POST", policies, draft("web"), keyed))
+		b.want(http.StatusConflict, "policy_slug_taken", b.do("POST", policies, draft("web"), keyed))
+		a.want(http.StatusNoContent, "", a.do("DELETE", policies+"/"+other.ID.String(), ""))
+		b.want(http.StatusCreated, "", b.do("POST", policies, draft("web"), keyed))
+	})
+	t.Run("another body", func(t *testing.T) {
+		_, b := between(t, func(a *plane) { a.create("web") })
+		b.want(http.StatusConflict, "policy_slug_taken", b.do("POST", policies, draft("web"), keyed))
+		made := b.do("POST", policies, draft("db"), keyed)
+		b.want(http.StatusCreated, "", made)
+		require.Equal(t, "db", into[resource.Policy](t, made).Slug)
+	})
+	t.Run("a node for which there was no room", func(t *testing.T) {
+		a, b := between(t, func(a *plane) { a.put("n1", `{}`) })
+		a.want(http.StatusOK, "", a.do("PUT", "/v1/projects/"+project+"/quota", `{"nodes":1}`))
+		b.want(http.StatusTooManyRequests, "quota_exceeded", b.do("PUT", nodes+"/n2", `{}`, keyed))
+		a.want(http.StatusNoContent, "", a.do("DELETE", nodes+"/n1", ""))
+		b.want(http.StatusCreated, "", b.do("PUT", nodes+"/n2", `{}`, keyed))
+		b.want(http.StatusCreated, "", b.do("PUT", nodes+"/n2", `{}`, keyed))
+	})
+	t.Run("a project that was in use", func(t *testing.T) {
+		p := newPlane(t)
+		at := "/v1/projects/" + project
+		p.put("n1", `{}`)
+		p.want(http.StatusConflict, "project_in_use", p.do("PATCH", at, `{"archived":true}`, keyed))
+		p.want(http.StatusNoContent, "", p.do("DELETE", nodes+"/n1", ""))
+		p.want(http.StatusOK, "", p.do("PATCH", at, `{"archived":true}`, keyed))
+	})
+}
+
 func TestALineUnderAKeyOfAnotherLineIsRejected(t *testing.T) {
 	for when, between := range later {
 		t.Run(when, func(t *testing.T) {

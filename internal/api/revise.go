@@ -55,7 +55,7 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 		if err := only.holds(policyTag(pol.Head.ID)); err != nil {
 			return err
 		}
-		if patch.Expected != nil && h.writes.refusal(v, after(e, pol, *patch.Expected)) != "" {
+		if patch.Expected != nil && h.writes.refusal(v, after(e, pol, *patch.Expected)) == projector.CodeRevisionConflict {
 			return problem(http.StatusConflict, projector.CodeRevisionConflict,
 				"the head is revision %s, not %s; read it, then send the change again", pol.Head.ID, *patch.Expected)
 		}

@@ -49,6 +49,9 @@ func (h *policyHandlers) stage(c *call) error {
 	if err := h.sign(c, &e, "stage:"+id.String()); err != nil {
 		return err
 	}
+	if err := h.reads.catchUp(c, 0); err != nil { // it names no head, and so means the present one
+		return err
+	}
 	err = h.reads.check(c, func(v *projector.View) error {
 		pol, err := livePolicy(v, project, id)
 		e.Slug, e.DisplayName, e.Revision.Parent = pol.Slug, pol.DisplayName, pol.Head.ID
@@ -127,6 +130,9 @@ func move[E any](h *policyHandlers, c *call, role string, decode func([]byte) (E
 	}
 	of := moveOf{project: project, policy: id}
 	if of.event, err = h.writes.id(c, project, role+":"+id.String()); err != nil {
+		return err
+	}
+	if err := h.reads.catchUp(c, 0); err != nil { // it may mean what is staged now
 		return err
 	}
 	err = h.reads.check(c, func(v *projector.View) error {

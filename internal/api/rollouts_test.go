@@ -28,6 +28,7 @@ func TestARolloutIsRefusedWhatDoesNotFollow(t *testing.T) {
 	p.want(409, "rollout_under_way", p.do("POST", one+"/stage", preview))
 	p.want(409, "rollout_under_way", p.do("POST", one+"/promote", `{}`))
 	p.want(409, "rollout_under_way", p.do("PATCH", one, `{"display_name":"Other"}`))
+	p.want(409, "rollout_under_way", p.do("PATCH", one, `{"display_name":"Other","expected_revision_id":"`+x.ParentRevisionID.String()+`"}`))
 	p.want(409, "wave_conflict", p.do("POST", one+"/waves", `{"wave":3}`))
 	p.want(http.StatusOK, "", p.do("POST", one+"/waves", `{"wave":2}`))
 	require.Equal(t, x.RevisionID, into[resource.Policy](t, p.do("GET", one, "")).HeadRevisionID)
@@ -86,4 +87,26 @@ func TestHowFarARolloutHasComeIsShown(t *testing.T) {
 	x = p.rollout(one).Waves
 	require.Nil(t, x.Reached)
 	require.Equal(t, "aborted", into[resource.Policy](t, p.do("GET", policies+"/"+one, "")).Waves.Phase)
+}
+
+// What names no revision is about the one that there is, whichever worker is asked.
+func TestARolloutIsMovedAsItStandsAtAnyWorker(t *testing.T) {
+	a := newPlane(t)
+	one := policies + "/" + a.create("web").ID.String()
+	b, _ := lateWorker(t, a)
+	b.want(http.StatusOK, "", b.do("GET", one, ""))
+	preview := `{"selector":{"source":"role=web","destination":"role=db"},"rules":` + webRules + `}`
+
+	a.want(http.StatusOK, "", a.do("PATCH", one, `{"display_name":"Other"}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/stage", preview))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	b.want(http.StatusOK, "", b.do("POST", one+"/promote", `{"waves":["canary=true","zone=a"]}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/abort", `{}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	a.want(http.StatusOK, "", a.do("POST", one+"/promote", `{"waves":["canary=true","zone=a"]}`))
+	b.want(http.StatusOK, "", b.do("POST", one+"/waves", `{"wave":2}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/abort", `{}`))
+	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
+	b.want(http.StatusOK, "", b.do("POST", one+"/abort", `{"reason":"no"}`))
+	a.onlyApplied()
 }

@@ -69,6 +69,11 @@ func (r Route) authored() bool {
 	return r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission
 }
 
+// streams reports whether an answer lasts as long as its client likes.
+func (r Route) streams() bool {
+	return slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.MediaType == mediaSSE })
+}
+
 // writes reports whether the route appends to the log.
 func (r Route) writes() bool { return slices.Contains(r.Problems, CodeStorageLow) }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -28,8 +29,14 @@ func beginSSE(c *call) sse {
 	return sse{c, http.NewResponseController(c.w), time.Now()}
 }
 
+// errHeadersOnly ends a stream of which the headers were asked for.
+var errHeadersOnly = errors.New("nothing but the headers is wanted")
+
 // send sends frames, or an error when the client has left or reads nothing.
 func (s *sse) send(text string) error {
+	if s.c.r.Method == http.MethodHead {
+		return errHeadersOnly
+	}
 	_ = s.rc.SetWriteDeadline(time.Now().Add(ssePatience)) // not every connection has one
 	if _, err := s.c.w.Write([]byte(text)); err != nil {
 		return err

@@ -2,14 +2,17 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/access"
@@ -84,4 +87,52 @@ func TestAStreamEndsWithTheRelationsOfWhoeverFollows(t *testing.T) {
 			t.Errorf("the stream of %s goes on", who)
 		}
 	}
+}
+
+// streamPaths are all that is followed.
+var streamPaths = []string{
+	"/v1/events", "/v1/projects/" + project + "/events", "/v1/fleet/events", "/api/v1/decisions/events", "/v1/nodes/n1/events",
+}
+
+// Who asks for the headers of a stream gets them, and the connection back.
+func TestWhoAsksForTheHeadersOfAStreamIsHeldByNone(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Decisions = judgedLog(t) })
+	p.put("n1", `{}`)
+	for _, path := range streamPaths {
+		ctx, cancel := context.WithTimeout(t.Context(), waitFor)
+		w := httptest.NewRecorder()
+		api.New(p.deps).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodHead, path, nil))
+		require.NoError(t, ctx.Err(), path)
+		cancel()
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"), path)
+	}
+}
+
+// A stream lasts as long as its client likes, which says nothing of how long answers take.
+func TestAStreamIsNoAnswerThatTookLong(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	p := newPlane(t, func(d *api.Deps) { d.Decisions, d.Metrics = judgedLog(t), api.NewMetrics(reg) })
+	p.put("n1", `{}`)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, path := range streamPaths {
+		w := httptest.NewRecorder()
+		api.New(p.deps).ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, path, nil))
+		require.Equal(t, http.StatusOK, w.Code, path)
+	}
+	p.want(http.StatusBadRequest, "bad_last_event_id", p.do("GET", "/v1/events", "", "Last-Event-ID: x"))
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var counted []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if strings.HasPrefix(f.GetName(), "edict_http_") && strings.HasSuffix(l.GetValue(), "/events") {
+					counted = append(counted, f.GetName()+" "+l.GetValue())
+				}
+			}
+		}
+	}
+	require.Equal(t, []string{"edict_http_request_duration_seconds /v1/events", "edict_http_requests_total /v1/events"}, counted, "what was refused")
 }

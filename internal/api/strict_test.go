@@ -73,6 +73,20 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	a.fault(t, 400, "INVALID_ARGUMENT")
 }
 
+// Of two values of a parameter neither may count as none.
+func TestAParameterIsGivenOnce(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{"labels":{"a":"1"}}`)
+	for _, path := range []string{
+		nodes + "?label_selector=a&label_selector=b", nodes + "?state=silent&report&state=applied", "/v1/audit?limit=1&limit=2", policies + "?rule=tcp&rule=443",
+		"/v1/nodes/n1/state?min_seq=1&min_seq=2", "/v1/nodes/n1/state?at=1&at=1",
+	} {
+		a := p.do("GET", path, "")
+		p.want(http.StatusBadRequest, "unknown_parameter", a)
+		require.Contains(t, a.problem(t).Detail, "twice")
+	}
+}
+
 func TestWhatARequestIsOfMustBeATextAndLabelsTexts(t *testing.T) {
 	p := newPlane(t)
 	p.admit(t, admissionDraft(t, "guard", "Global", 1, specified(`{"reject": true}`), "service_type", "db"))

@@ -202,7 +202,7 @@ func (h *tableHandlers) datapath(c *call) error {
 	// while the log goes on.
 	header.Set("ETag", "W/"+a.ETag)
 	header.Set(HeaderLogSeq, strconv.FormatUint(a.Seq, 10))
-	if noneMatch(c.r.Header.Values("If-None-Match"), a.ETag) {
+	if noneMatch(c.r.Header.Values(headerIfNoneMatch), a.ETag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

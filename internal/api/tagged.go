@@ -9,7 +9,7 @@ import (
 )
 
 // ifNoneMatchParam is of a list that who has it already is not sent again.
-var ifNoneMatchParam = headerTag("If-None-Match", "An ETag; an equal answer is 304.")
+var ifNoneMatchParam = headerTag(headerIfNoneMatch, "An ETag; an equal answer is 304.")
 
 // tagged answers with a body and its ETag, or 304 to who has the body. The tag is weak:
 // the body may be sent in one coding or another.
@@ -23,7 +23,7 @@ func tagged(c *call, body any) error {
 	h := c.w.Header()
 	h.Set("ETag", "W/"+tag)
 	h.Set("Cache-Control", "private, no-cache")
-	if noneMatch(c.r.Header.Values("If-None-Match"), tag) {
+	if noneMatch(c.r.Header.Values(headerIfNoneMatch), tag) {
 		h.Add("Vary", "Accept-Encoding")
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil

@@ -28,7 +28,7 @@ type tracing struct{ tracer Tracer } // nil: nothing is recorded
 // and an event stream lasts as long as its client likes.
 func (t *tracing) request(c *call) (done func(status int)) {
 	c.trace, _ = streams.ParseTrace(c.r.Header.Get(HeaderTraceparent))
-	if t.tracer == nil || c.route.Tag == tagHealth || c.route.Pattern == patternEvents || c.route.ID == "" {
+	if t.tracer == nil || c.route.Tag == tagHealth || c.route.streams() || c.route.ID == "" {
 		return func(int) {}
 	}
 	ctx, trace, done := t.tracer.Request(c.r, c.route.ID, c.route.Pattern)

@@ -98,6 +98,13 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 		w.recent.put(e.EventID(), recentWrite{seq, created})
 	}
 	v, err := w.verdict(ctx, seq)
+	if v.Rejection != nil {
+		w.recent.forget(e.EventID())
+		if stood && !a.Again { // for what it met then, and now it may meet something else
+			a.Again = true
+			return w.append(c, a, created)
+		}
+	}
 	if err == nil && (stood || v.Duplicate) {
 		if err = w.sameBody(ctx, e, c.asked); err != nil {
 			w.recent.forget(e.EventID())
@@ -178,6 +185,9 @@ func (w *writes) await(c *call, e policy.Event, seq uint64) (projector.Verdict, 
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)
 	defer cancel()
 	v, err := w.verdict(ctx, seq)
+	if v.Rejection != nil {
+		w.recent.forget(e.EventID()) // who sends it again after this answer makes another try
+	}
 	if err == nil {
 		err = w.sameBody(ctx, e, c.asked)
 	}
