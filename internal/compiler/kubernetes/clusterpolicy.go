@@ -146,7 +146,7 @@ func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 			return nil, false
 		}
 		e, ok = v.checked(slices.Concat(machines(), e))
-		return []peer{{nodes: e}}[:count(ok)], ok
+		return []peer{{nodes: e, machines: true}}[:count(ok)], ok
 	}
 	for name, why := range map[string]string{
 		"nodes":       "the machines of the cluster are no nodes of the plane, without its controller; write their addresses as networks",

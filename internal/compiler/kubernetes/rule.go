@@ -2,14 +2,16 @@ package kubernetes
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/edictdev/edict/policy"
 )
 
 // peer is who is at the other end: nodes by their labels, or a CIDR.
 type peer struct {
-	nodes policy.Expr
-	cidr  netip.Prefix
+	nodes    policy.Expr
+	machines bool // the nodes are machines, and not pods
+	cidr     netip.Prefix
 }
 
 // anyone are all peers, pods and others, of both address families.
@@ -50,11 +52,27 @@ func (s *section) direction() policy.Direction {
 	return policy.Egress
 }
 
+// others are the nodes that may be at the other end. A rule's own selector never goes
+// beyond its policy's.
+func (s *section) others() policy.Expr {
+	for _, r := range s.rules {
+		if slices.ContainsFunc(r.peers, func(p peer) bool { return p.machines }) {
+			return podsAndMachines()
+		}
+	}
+	return pods()
+}
+
+// closes reports whether a rule does more than allow.
+func (s *section) closes() bool {
+	return slices.ContainsFunc(s.rules, func(r rule) bool { return r.action != policy.Allow })
+}
+
 // content is the section as a revision at a place in the order. The rules stand
 // in the order of the section's; each once.
 func (s *section) content(tier policy.Tier, priority uint32) policy.Content {
 	c := policy.Content{
-		Selector: policy.Selector{Source: s.subject, Destination: pods()},
+		Selector: policy.Selector{Source: s.subject, Destination: s.others()},
 		Order:    policy.Order{Tier: tier, Priority: policy.Priority{N: priority, Set: true}, NoDefaultDeny: true},
 	}
 	if s.ingress {

@@ -53,6 +53,9 @@ const machineLabel = "machine/kubernetes-node"
 // machines are all of them.
 func machines() policy.Expr { return policy.Expr{{Op: policy.Exists, Key: machineLabel}} }
 
+// podsAndMachines are all of both: a rule says which of them are its peers.
+func podsAndMachines() policy.Expr { return policy.Expr{{Op: policy.Exists, Key: OwnerKey}} }
+
 // podsOf are the pods of one namespace.
 func podsOf(namespace string) policy.Expr {
 	return policy.Expr{{Op: policy.Equal, Key: NamespaceKey(nameLabel), Values: []string{namespace}}}
