@@ -68,7 +68,7 @@ func (v value) selector(key func(string) string) (e policy.Expr, ok bool) {
 	}
 	fields, ok := v.members("matchLabels", "matchExpressions")
 	if labels := fields["matchLabels"]; labels.present() {
-		values, fine := labels.loose()
+		values, fine := labels.named()
 		ok = ok && fine
 		for _, k := range slices.Sorted(maps.Keys(values)) {
 			text, fine := values[k].text()
@@ -128,8 +128,17 @@ func (v value) requirement(key func(string) string) (policy.Expr, bool) {
 }
 
 // checked is e as the plane reads it. What is too long or too many for one
-// selector is an item.
+// selector is an item, and so is what no label can be: a comma in it would be read as
+// the end of a clause.
 func (v value) checked(e policy.Expr) (policy.Expr, bool) {
+	for _, c := range e {
+		for _, text := range append([]string{""}, c.Values...) {
+			if _, err := policy.NewLabels(map[string]string{c.Key: text}, ""); err != nil {
+				v.note("no label is %.64q with value %.64q: %s", c.Key, text, err.(policy.Violations)[0].Detail)
+				return nil, false
+			}
+		}
+	}
 	read, faults := policy.ParseExpr(e.Canonical())
 	if len(faults) > 0 {
 		v.note("the plane has no such selector: %s", faults[0].Message)

@@ -48,6 +48,18 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 		},
 		{network("a", `{"podSelector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}}`), "/spec/podSelector/matchExpressions/0 "},
 		{network("a", `{"podSelector":{"matchLabels":{"a b":"c"}}}`), "/spec/podSelector "},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{"podSelector":{"matchLabels":{"app":null}}},{"namespaceSelector":{"matchLabels":{"team":null}}}]}]}`),
+			"/spec/ingress/0/from/0/podSelector/matchLabels/app /spec/ingress/0/from/1/namespaceSelector/matchLabels/team",
+		},
+		{network("a", `{"podSelector":{"matchLabels":{"app":null}}}`), "/spec/podSelector/matchLabels/app "},
+		{network("a", `{"podSelector":{"matchLabels":{"app":"web,tier"}}}`), "/spec/podSelector "},
+		{network("a", `{"podSelector":{"matchLabels":{"app,tier":"web"}}}`), "/spec/podSelector "},
+		{network("a", `{"podSelector":{"matchLabels":{"app":" web"}}}`), "/spec/podSelector "},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{"podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["x,y"]}]}}]}]}`),
+			"/spec/ingress/0/from/0",
+		},
 		{network("a", `{"podSelector":{},"policyTypes":["Sideways"]}`), "/spec/policyTypes/0 "},
 		{network("a", `[]`), "/spec "},
 		{network("", `{}`), "/metadata"},
