@@ -163,6 +163,10 @@ func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 		return []peer{{nodes: nodes}}[:count(ok)], ok
 	}
 	cidrs, ok := networks.elements()
+	if ok && len(cidrs) == 0 {
+		networks.note("want at least one network")
+		return nil, false
+	}
 	for _, c := range cidrs {
 		p, fine := c.cidr()
 		if ok = ok && fine; fine {

@@ -75,6 +75,7 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 		{overall("c", `{"tier":"Normal","priority":1,"subject":{"namespaces":{}}}`), "/spec/tier "},
 		{overall("c", `{"tier":"Admin","priority":1001,"subject":{"namespaces":{}}}`), "/spec/priority "},
 		{overall("c", `{"tier":"Admin","priority":1,"subject":{}}`), "/spec/subject "},
+		{overall("c", `{`+subject+`,"egress":[{"action":"Deny","to":[{"networks":[]}]}]}`), "/spec/egress/0/to/0/networks /spec/egress/0"},
 		{[]byte(`{"apiVersion":"v1","kind":"Service"}`), ""},
 		{[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), "/apiVersion"},
 	} {
@@ -156,6 +157,8 @@ func TestALossThatMayLetMoreThroughIsMarked(t *testing.T) {
 		"a list of a kind that is not read":   {[]byte(`{"apiVersion":"cilium.io/v2","kind":"CiliumNetworkPolicyList"}`), true},
 		"a member that is written twice":      {[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), true},
 		"an object that is written twice":     {[]byte(`{"apiVersion":"v1","kind":"List","metadata":{},"items":[` + string(network("a", `{"podSelector":{}}`)) + `,` + string(network("a", `{"podSelector":{}}`)) + `]}`), true},
+		"an item that does not say its kind":  {[]byte(`{"apiVersion":"v1","kind":"List","items":[{"metadata":{"name":"a"},"spec":{"podSelector":{}}}]}`), true},
+		"a Deny of no networks":               {overall("c", `{`+subject+`,"egress":[{"action":"Deny","to":[{"networks":[]}]}]}`), false},
 		"items that are no list":              {[]byte(`{"apiVersion":"v1","kind":"List","items":{}}`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +177,20 @@ func TestListsAreReadItemByItem(t *testing.T) {
 	res := Translate([][]byte{list}, Options{Namespace: "default"})
 	require.Equal(t, 2, res.Objects)
 	require.Equal(t, []string{"/items/1/spec/x"}, pointers(res.Items))
+}
+
+// TestItemsOfATypedListAreOfItsKind: the API server does not say it again in each.
+func TestItemsOfATypedListAreOfItsKind(t *testing.T) {
+	for kind, group := range map[string]string{"NetworkPolicy": networkGroup, "ClusterNetworkPolicy": betaGroup} {
+		spec := map[string]string{
+			"NetworkPolicy":        `{"podSelector":{}}`,
+			"ClusterNetworkPolicy": `{"tier":"Admin","priority":1,"subject":{"namespaces":{}}}`,
+		}[kind]
+		list := fmt.Appendf(nil, `{"apiVersion":%q,"kind":"%sList","metadata":{},"items":[{"metadata":{"name":"a"},"spec":%s}]}`, group, kind, spec)
+		res := Translate([][]byte{list}, Options{Namespace: "default"})
+		require.Empty(t, res.Items)
+		require.Equal(t, 1, res.Objects, kind)
+	}
 }
 
 func TestSlugsAreSlugsAndStayApart(t *testing.T) {
