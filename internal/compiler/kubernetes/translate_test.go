@@ -193,6 +193,37 @@ func TestItemsOfATypedListAreOfItsKind(t *testing.T) {
 	}
 }
 
+// TestAnObjectThatIsTooLargeIsNotWorkedOut: peers and ports of one rule multiply, and an
+// exception cuts a network into as many as its bits. One object of a tenant must not take
+// the memory of whoever translates it.
+func TestAnObjectThatIsTooLargeIsNotWorkedOut(t *testing.T) {
+	list := func(n int, one string) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(one, i>>8, i&255))
+		}
+		return strings.Join(all, ",")
+	}
+	peers := list(300, `{"ipBlock":{"cidr":"10.0.%d.%d/32"}}`)
+	ports := list(300, `{"port":1%d%03d}`)
+	except := list(3000, `"10.%d.%d.1/32"`)
+	for name, doc := range map[string][]byte{
+		"peers and ports": network("a", `{"podSelector":{},"ingress":[{"from":[`+peers+`],"ports":[`+ports+`]}]}`),
+		"exceptions":      network("a", `{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[`+except+`]}}]}]}`),
+	} {
+		r := &reader{}
+		v, ok := parse(r, doc)
+		require.True(t, ok)
+		all := objects(v, Options{Namespace: "default"})
+		require.Len(t, all, 1)
+		require.LessOrEqual(t, len(all[0].ingress.rules[0].peers), policy.MaxRules+1, name)
+		require.LessOrEqual(t, len(all[0].ingress.content(policy.Normal, allowPriority).Rules), policy.MaxRules+1, name)
+		res := Translate([][]byte{doc}, Options{Namespace: "default"})
+		require.Equal(t, []string{""}, pointers(res.Items), "%v", res.Items)
+		require.False(t, res.Wider(), "it is isolated still")
+	}
+}
+
 func TestSlugsAreSlugsAndStayApart(t *testing.T) {
 	seen := map[string]string{}
 	long := strings.Repeat("a", 63)
