@@ -23,12 +23,11 @@ func NamespaceKey(key string) string {
 
 // podKey is the key, on a node, of a label of the pod: the same. One that would be
 // taken for a label of the pod's namespace or of a machine, because Kubernetes allows
-// namespace/team on a pod, is pod:namespace/team.
+// namespace/team on a pod, is pod:namespace/team; so is one that would be taken for the
+// node's owner.
 func podKey(key string) string {
-	for _, other := range []string{"namespace/", "machine/"} {
-		if strings.HasPrefix(key, other) {
-			return "pod:" + key
-		}
+	if key == OwnerKey || strings.HasPrefix(key, "namespace/") || strings.HasPrefix(key, "machine/") {
+		return "pod:" + key
 	}
 	return key
 }
