@@ -117,8 +117,9 @@ type nftMap struct {
 	Elem []json.RawMessage `json:"elem"`
 }
 
-// parseListing reads what nft -j list table says. The error of what is no JSON is
-// a *MismatchError: nft writes such of a table that somebody else flagged.
+// parseListing reads what nft -j list table says. The error is a *MismatchError: nft
+// writes no JSON of a table that somebody else flagged, and of elements that somebody
+// else made it writes more than of ours, such as a comment.
 func parseListing(text []byte) (*Listing, error) {
 	var doc struct {
 		Objects []nftObject `json:"nftables"`
@@ -141,7 +142,7 @@ func parseListing(text []byte) (*Listing, error) {
 			l.AddChain(o.Chain.object(), rules[o.Chain.Name])
 		case o.Map != nil:
 			if err := l.takeMap(o.Map); err != nil {
-				return nil, err
+				return nil, &MismatchError{[]string{err.Error()}}
 			}
 		case o.Counter != nil:
 			l.Counters[o.Counter.Name] = o.Counter.Packets
