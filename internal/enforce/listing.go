@@ -178,10 +178,13 @@ func (l *Listing) takeMap(m *nftMap) error {
 }
 
 // keyText is a key as elements write it: nft shows an interval that is a prefix
-// as one.
+// as one, and the end of some IPv6 addresses as IPv4 is written.
 func keyText(text json.RawMessage) (string, error) {
 	var word string
 	if json.Unmarshal(text, &word) == nil {
+		if a, err := netip.ParseAddr(word); err == nil {
+			return a.String(), nil
+		}
 		return word, nil
 	}
 	var number int
