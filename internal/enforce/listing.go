@@ -3,6 +3,7 @@
 package enforce
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -212,10 +213,16 @@ func keyText(text json.RawMessage) (string, error) {
 	case len(o.Range) == 2:
 		return joined(o.Range, "-")
 	case len(o.Concat) > 0:
-		return joined(o.Concat, concatenation)
+		text, err := joined(o.Concat, concatenation)
+		protocol, rest, _ := strings.Cut(text, concatenation)
+		return cmp.Or(protocolNames[protocol], protocol) + concatenation + rest, err
 	}
 	return "", fmt.Errorf("%.100s is no key that was written", text)
 }
+
+// protocolNames are the names of protocols by number, which nft writes on a machine without
+// /etc/protocols.
+var protocolNames = map[string]string{"6": "tcp", "17": "udp", "132": "sctp"}
 
 func joined(parts []json.RawMessage, by string) (string, error) {
 	out := make([]string, len(parts))

@@ -146,6 +146,22 @@ func TestAThousandPeersAndRulesFitTheKernel(t *testing.T) {
 	require.Equal(t, 1, counted.whole)
 }
 
+// TestProtocolsWithoutNamesAreThoseThatWereWritten: nft has the names from /etc/protocols,
+// which slim images of a system do not have.
+func TestProtocolsWithoutNamesAreThoseThatWereWritten(t *testing.T) {
+	elements := map[string]string{}
+	for _, protocols := range [][3]string{{"6", "17", "132"}, {`"tcp"`, `"udp"`, `"sctp"`}} {
+		l, err := enforce.ParseListing(fmt.Appendf(nil, `{"nftables": [{"map": {"name": "c", "type": ["inet_proto", "inet_service"], "elem": [`+
+			`[{"concat": [%s, {"range": [0, 65535]}]}, {"accept": null}], [{"concat": [%s, 53]}, {"drop": null}], [{"concat": [%s, 5]}, {"accept": null}]]}}]}`,
+			protocols[0], protocols[1], protocols[2]))
+		require.NoError(t, err)
+		for k, v := range l.Elements {
+			elements[k] = v
+		}
+	}
+	require.Equal(t, map[string]string{"c tcp . 0-65535": "accept", "c udp . 53": "drop", "c sctp . 5": "accept"}, elements)
+}
+
 // TestAddressesThatNftWritesOtherwiseAreThoseThatWereWritten: the last 32 bits of some IPv6
 // addresses it writes as those of IPv4.
 func TestAddressesThatNftWritesOtherwiseAreThoseThatWereWritten(t *testing.T) {
