@@ -159,6 +159,7 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 			continue
 		}
 		if fault != nil {
+			m.kube.unread = true
 			m.reject(place(fault.File, fault.Line), policy.CodeMalformedJSON, fault.Message)
 			continue
 		}

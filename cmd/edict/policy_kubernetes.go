@@ -25,6 +25,7 @@ type kubernetesInput struct {
 	prune     bool
 	docs      []document.Document
 	refused   bool
+	unread    bool            // a document was no JSON or YAML, and may have been one of them
 	lost      bool            // something that may make the set wider
 	slugs     map[string]bool // of the policies that the objects became
 }
@@ -66,7 +67,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 		fmt.Fprintf(m.stderr, "%s: %s: %s%s\n", place(doc.File, line), item.Pointer, item.Reason, wider)
 	}
 	fmt.Fprintf(m.stderr, "Kubernetes: %s, %s, %s not expressed\n", cli.Counted(res.Objects, "object"), cli.Counted(len(res.Policies), "policy"), cli.Counted(len(res.Items), "thing"))
-	m.kube.lost, m.kube.slugs = res.Wider(), map[string]bool{}
+	m.kube.lost, m.kube.slugs = res.Wider() || m.kube.unread || m.unreadable, map[string]bool{}
 	for _, p := range res.Policies {
 		m.kube.slugs[p.Slug] = true
 	}
@@ -77,7 +78,7 @@ func (m *importer) translate(yield func(author.Draft) bool) {
 	}
 	if !m.kube.wider && m.kube.lost {
 		m.kube.refused = true
-		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied: what is left may allow traffic that the cluster denies, because of what is marked wider above; change that, or give --allow-wider")
+		fmt.Fprintln(m.stderr, "edict: nothing of Kubernetes was applied: what is left may allow traffic that the cluster denies, because of what is marked wider above, or could not be read; change that, or give --allow-wider")
 		return
 	}
 	for _, p := range res.Policies {

@@ -20,10 +20,11 @@ func (h *previewHandlers) judge(ctx context.Context, project, id uuid.UUID, befo
 		if found, err = h.warnings(project, id, content, matched, proceed); err != nil {
 			return err
 		}
+		found = append(lint.Content(content), found...)
 		flows, err = h.compareFlows(project, id, before, content, proceed)
 		return err
 	})
-	return append(lint.Content(content), found...), flows, busy(err)
+	return found, flows, busy(err)
 }
 
 // compareFlows says what becomes of flows when a content takes the place of another,

@@ -137,9 +137,10 @@ func (h *previewHandlers) before(c *call, e policy.RevisionCreated) ([]resource.
 	var found []lint.Warning
 	err := h.tables.Share(ctx, e.Project, func(proceed func() error) (err error) {
 		found, err = h.warnings(e.Project, e.Policy, content, has, proceed)
+		found = append(lint.Content(content), found...)
 		return err
 	})
-	return warningsOf(append(lint.Content(content), found...)), busy(err)
+	return warningsOf(found), busy(err)
 }
 
 // showDryRun shows the change from one content to another, of which the nodes are

@@ -202,7 +202,7 @@ func TestAPlaneIsWhatTheClusterSays(t *testing.T) {
 			have = append(have, one)
 		}
 		is, done := meta.FindStatusCondition(have, accepted), meta.FindStatusCondition(have, realized)
-		return is != nil && is.Status == metav1.ConditionTrue && done.Message == "0 of 1 nodes applied it"
+		return is != nil && is.Status == metav1.ConditionTrue && done.Message == "0 of 2 nodes applied it" // the machine is its peer
 	})
 	eventually(t, "an Event says what cannot be expressed", func() bool {
 		events, err := c.typed.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})

@@ -3,6 +3,7 @@
 package enforce
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -117,8 +118,9 @@ type nftMap struct {
 	Elem []json.RawMessage `json:"elem"`
 }
 
-// parseListing reads what nft -j list table says. The error of what is no JSON is
-// a *MismatchError: nft writes such of a table that somebody else flagged.
+// parseListing reads what nft -j list table says. The error is a *MismatchError: nft
+// writes no JSON of a table that somebody else flagged, and of elements that somebody
+// else made it writes more than of ours, such as a comment.
 func parseListing(text []byte) (*Listing, error) {
 	var doc struct {
 		Objects []nftObject `json:"nftables"`
@@ -141,7 +143,7 @@ func parseListing(text []byte) (*Listing, error) {
 			l.AddChain(o.Chain.object(), rules[o.Chain.Name])
 		case o.Map != nil:
 			if err := l.takeMap(o.Map); err != nil {
-				return nil, err
+				return nil, &MismatchError{[]string{err.Error()}}
 			}
 		case o.Counter != nil:
 			l.Counters[o.Counter.Name] = o.Counter.Packets
@@ -177,10 +179,13 @@ func (l *Listing) takeMap(m *nftMap) error {
 }
 
 // keyText is a key as elements write it: nft shows an interval that is a prefix
-// as one.
+// as one, and the end of some IPv6 addresses as IPv4 is written.
 func keyText(text json.RawMessage) (string, error) {
 	var word string
 	if json.Unmarshal(text, &word) == nil {
+		if a, err := netip.ParseAddr(word); err == nil {
+			return a.String(), nil
+		}
 		return word, nil
 	}
 	var number int
@@ -208,10 +213,16 @@ func keyText(text json.RawMessage) (string, error) {
 	case len(o.Range) == 2:
 		return joined(o.Range, "-")
 	case len(o.Concat) > 0:
-		return joined(o.Concat, concatenation)
+		text, err := joined(o.Concat, concatenation)
+		protocol, rest, _ := strings.Cut(text, concatenation)
+		return cmp.Or(protocolNames[protocol], protocol) + concatenation + rest, err
 	}
 	return "", fmt.Errorf("%.100s is no key that was written", text)
 }
+
+// protocolNames are the names of protocols by number, which nft writes on a machine without
+// /etc/protocols.
+var protocolNames = map[string]string{"6": "tcp", "17": "udp", "132": "sctp"}
 
 func joined(parts []json.RawMessage, by string) (string, error) {
 	out := make([]string, len(parts))

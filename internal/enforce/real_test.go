@@ -167,6 +167,9 @@ func TestConnectionsOfRealSockets(t *testing.T) {
 		"flush chain inet edict egress_any", "delete table inet edict",
 		"add table inet edict { flags dormant; }", "delete table inet edict; add table inet edict { flags dormant; }",
 		"insert rule inet edict egress accept", "add element inet edict ingress_ip { 1.2.3.4 : accept }",
+		`add element inet edict ingress_ip { 1.2.3.4 comment "mine" : accept }`,
+		"add map inet edict m { type ipv4_addr : mark; }; add element inet edict m { 1.2.3.4 : 7 }",
+		"add map inet edict m { type ipv4_addr : verdict; flags timeout; }; add element inet edict m { 1.2.3.4 timeout 1h : accept }",
 		"flush chain inet edict ingress; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept; add rule inet edict ingress accept",
 	} {
 		nft(t, meddling)

@@ -145,3 +145,42 @@ func TestAThousandPeersAndRulesFitTheKernel(t *testing.T) {
 	}
 	require.Equal(t, 1, counted.whole)
 }
+
+// TestProtocolsWithoutNamesAreThoseThatWereWritten: nft has the names from /etc/protocols,
+// which slim images of a system do not have.
+func TestProtocolsWithoutNamesAreThoseThatWereWritten(t *testing.T) {
+	elements := map[string]string{}
+	for _, protocols := range [][3]string{{"6", "17", "132"}, {`"tcp"`, `"udp"`, `"sctp"`}} {
+		l, err := enforce.ParseListing(fmt.Appendf(nil, `{"nftables": [{"map": {"name": "c", "type": ["inet_proto", "inet_service"], "elem": [`+
+			`[{"concat": [%s, {"range": [0, 65535]}]}, {"accept": null}], [{"concat": [%s, 53]}, {"drop": null}], [{"concat": [%s, 5]}, {"accept": null}]]}}]}`,
+			protocols[0], protocols[1], protocols[2]))
+		require.NoError(t, err)
+		for k, v := range l.Elements {
+			elements[k] = v
+		}
+	}
+	require.Equal(t, map[string]string{"c tcp . 0-65535": "accept", "c udp . 53": "drop", "c sctp . 5": "accept"}, elements)
+}
+
+// TestAddressesThatNftWritesOtherwiseAreThoseThatWereWritten: the last 32 bits of some IPv6
+// addresses it writes as those of IPv4.
+func TestAddressesThatNftWritesOtherwiseAreThoseThatWereWritten(t *testing.T) {
+	if !netns.Alone(t) {
+		return
+	}
+	kernel, err := enforce.OpenNft(enforce.TableName)
+	require.NoError(t, err)
+	table := &enforce.Table{Identities: []enforce.Identity{{Block: netip.MustParsePrefix("::/64")}, {}}}
+	for _, a := range []string{"::102:304", "::1", "::9:0", "64:ff9b::1.2.3.4", "2001:db8:0:0:1::1", "10.0.0.1"} {
+		table.Identities[1].Addresses = append(table.Identities[1].Addresses, enforce.Owned{Node: "n", Address: netip.MustParseAddr(a)})
+	}
+	for i, v := range []datapath.Verdict{datapath.Allow, datapath.Deny} {
+		table.Entries = append(table.Entries, datapath.Entry{
+			Key:   datapath.Key{Direction: datapath.Ingress, Identity: datapath.ID(i + 1)},
+			Value: datapath.Value{Verdict: v, Precedence: 1},
+		})
+	}
+	r, err := enforce.Render(table)
+	require.NoError(t, err)
+	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+}

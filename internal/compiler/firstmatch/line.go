@@ -2,6 +2,7 @@ package firstmatch
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/policy"
@@ -16,10 +17,11 @@ type Peers interface {
 	Elsewhere(netip.Prefix) []netip.Addr
 }
 
-// line is a rule and the flows that it is about.
+// line is a rule and the flows that it is about, which are boxes.
 type line struct {
 	*datapath.Rule
-	boxes []box
+	self, peers []netip.Prefix // lines of one peer share its addresses
+	protocols   []datapath.Protocol
 	// action is what plain rules can say instead of the verdict: allow, deny, pass
 	// or log. A redirect is a deny, and so is what needs authentication.
 	action datapath.Verdict
@@ -29,28 +31,36 @@ type line struct {
 // lineOf is the line of a rule whose peer has these addresses, with those of the
 // node that it is about.
 func lineOf(r *datapath.Rule, self, peers []netip.Prefix) line {
-	l := line{Rule: r, action: r.Verdict, exact: true}
+	l := line{Rule: r, self: self, peers: peers, action: r.Verdict, exact: true}
 	if r.Verdict == datapath.Redirect || r.Verdict == datapath.Allow && r.Auth == datapath.AuthRequired {
 		l.action, l.exact = datapath.Deny, false
 	}
-	var protocols []datapath.Protocol
 	switch ports := r.Ports != (policy.Ports{}); {
 	case r.Protocol == datapath.SCTP: // plain rules have no word for it
 		l.exact = false
 	case r.Protocol == datapath.AnyProtocol && ports:
-		protocols = []datapath.Protocol{datapath.TCP, datapath.UDP}
+		l.protocols = []datapath.Protocol{datapath.TCP, datapath.UDP}
 	default:
-		protocols = []datapath.Protocol{r.Protocol}
-	}
-	for _, s := range self {
-		for _, p := range peers {
-			for _, protocol := range protocols {
-				l.boxes = append(l.boxes, box{s, p, protocol, r.Ports})
-			}
-		}
+		l.protocols = []datapath.Protocol{r.Protocol}
 	}
 	return l
 }
+
+// boxes are the flows of the line.
+func (l *line) boxes(yield func(box) bool) {
+	for _, s := range l.self {
+		for _, p := range l.peers {
+			for _, protocol := range l.protocols {
+				if !yield(box{s, p, protocol, l.Ports}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// size is how many boxes there are.
+func (l *line) size() int { return len(l.self) * len(l.peers) * len(l.protocols) }
 
 var everyone = []netip.Prefix{{}}
 
@@ -66,6 +76,7 @@ func prefixesOf(p datapath.Peer, peers Peers) (out []netip.Prefix) {
 }
 
 func hosts(out []netip.Prefix, addrs []netip.Addr) []netip.Prefix {
+	out = slices.Grow(out, len(addrs))
 	for _, a := range addrs {
 		out = append(out, netip.PrefixFrom(a, a.BitLen()))
 	}

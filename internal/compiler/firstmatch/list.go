@@ -24,11 +24,15 @@ type List struct {
 // Of works out the list of a table. What it says of nodes' addresses is what
 // peers say.
 func Of(t *datapath.Table, peers Peers) *List {
-	l, known := &List{refs: map[datapath.Ref]bool{}}, map[string][]netip.Prefix{}
+	l, known, boxes := &List{refs: map[datapath.Ref]bool{}}, map[string][]netip.Prefix{}, 0
 	for n := range l.directions {
 		d := datapath.Egress + datapath.Direction(n)
 		var lines []line
 		for _, r := range t.Rules(d) {
+			if boxes > maxLooks { // nobody would come to the end of them
+				l.refs[r.Ref], l.tooMuch = true, true
+				continue
+			}
 			name := r.Peer.String()
 			prefixes, ok := known[name]
 			if !ok {
@@ -37,8 +41,11 @@ func Of(t *datapath.Table, peers Peers) *List {
 				known[name] = prefixes
 			}
 			lines = l.take(lines, lineOf(r, everyone, prefixes))
+			boxes += lines[len(lines)-1].size()
 		}
-		l.resolve(n, lines, t.DefaultVerdict(d))
+		if !l.tooMuch {
+			l.resolve(n, lines, t.DefaultVerdict(d))
+		}
 	}
 	return l
 }

@@ -3,6 +3,7 @@ package firstmatch_test
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -244,4 +245,27 @@ func BenchmarkBlock(b *testing.B) {
 			b.ReportMetric(float64(size), "bytes")
 		})
 	}
+}
+
+// TestRulesOfOnePeerShareItsAddresses: a thousand rules of a selector that holds thousands of
+// nodes are not millions of pairs in memory.
+func TestRulesOfOnePeerShareItsAddresses(t *testing.T) {
+	made := func(members int) (rules []policy.Rule, omitted int) {
+		var all []datapath.Rule
+		for i := range 1000 {
+			all = append(all, egress(i, datapath.Normal, datapath.Allow, "role=web", uint16(i+1)))
+		}
+		table, err := datapath.Build(all, nil, datapath.Options{})
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		l := firstmatch.Of(table, town{members: members})
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20))
+		return l.Rules(self)
+	}
+	made(4000)
+	rules, omitted := made(1 << 16)
+	require.Equal(t, firstmatch.Closed(self), rules, "what is too much is denied")
+	require.Equal(t, 1000, omitted)
 }

@@ -60,7 +60,7 @@ func (r *resolver) from(i int, region box) {
 // holds all, and none of them goes on to the next line.
 func (r *resolver) line(i int, region box) (whole bool) {
 	l := &r.lines[i]
-	for _, b := range l.boxes {
+	for b := range l.boxes {
 		if r.looks++; r.over() {
 			return true
 		}
@@ -103,8 +103,10 @@ func (r *resolver) decide(l *line, flows box) {
 			if !datapath.SameLevel(r.lines[i].Rule, l.Rule) {
 				continue
 			}
-			for _, b := range r.lines[i].boxes {
-				r.looks++
+			for b := range r.lines[i].boxes {
+				if r.looks++; r.over() {
+					return
+				}
 				if both, ok := b.within(flows); ok {
 					r.add(verdict{both, datapath.Deny, r.lines[i].Rule})
 				}

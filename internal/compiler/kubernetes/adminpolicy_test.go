@@ -3,11 +3,13 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -115,6 +117,33 @@ func TestMachinesArePeersWhereTheyAreNodes(t *testing.T) {
 	res := Translate(doc, Options{Machines: true})
 	require.Empty(t, res.Items)
 	require.Equal(t, "machine/kubernetes-node,machine/zone=a", res.Policies[0].Rules[0].DestinationSelector)
+}
+
+// TestARuleAboutMachinesMeetsThem: a policy that is for pods has machines at its other end.
+func TestARuleAboutMachinesMeetsThem(t *testing.T) {
+	addrs := map[string]netip.Addr{}
+	var nodes []policy.Node
+	keep := func(name, addr string, n policy.Node, left []string) {
+		require.Empty(t, left)
+		addrs[name] = netip.MustParseAddr(addr)
+		nodes = append(nodes, n)
+	}
+	pod, left := Pod{Cluster: "one", Namespace: "shop", Name: "web", Addresses: []string{"10.0.0.1"}}.Node()
+	keep("web", "10.0.0.1", pod, left)
+	for zone, addr := range map[string]string{"a": "192.0.2.1", "b": "192.0.2.2"} {
+		machine, left := Machine{Cluster: "one", Name: "m-" + zone, Labels: map[string]string{"zone": zone}, Addresses: []string{addr}}.Node()
+		keep(zone, addr, machine, left)
+	}
+	for action, want := range map[string]map[string]bool{
+		`[{"action":"Deny","to":[{"nodes":{"matchLabels":{"zone":"a"}}}]}]`:                                                       {"a": false, "b": true},
+		`[{"action":"Accept","to":[{"nodes":{"matchLabels":{"zone":"a"}}}]},{"action":"Deny","to":[{"networks":["0.0.0.0/0"]}]}]`: {"a": true, "b": false},
+	} {
+		doc := overall("c", `{"tier":"Admin","priority":1,"subject":{"namespaces":{}},"egress":`+action+`}`)
+		w := newPlane(t, Translate([][]byte{doc}, Options{Machines: true}), nodes)
+		for zone, allowed := range want {
+			require.Equal(t, allowed, w.half(datapath.Egress, addrs["web"], addrs[zone], datapath.TCP, 80), "%s, zone %s", action, zone)
+		}
+	}
 }
 
 // TestAClusterWithoutPoliciesAllowsPodsEverything, where it is known that there are none.

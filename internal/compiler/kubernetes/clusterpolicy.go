@@ -146,7 +146,7 @@ func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 			return nil, false
 		}
 		e, ok = v.checked(slices.Concat(machines(), e))
-		return []peer{{nodes: e}}[:count(ok)], ok
+		return []peer{{nodes: e, machines: true}}[:count(ok)], ok
 	}
 	for name, why := range map[string]string{
 		"nodes":       "the machines of the cluster are no nodes of the plane, without its controller; write their addresses as networks",
@@ -163,6 +163,10 @@ func (o *object) clusterPeer(v value, list string) (all []peer, ok bool) {
 		return []peer{{nodes: nodes}}[:count(ok)], ok
 	}
 	cidrs, ok := networks.elements()
+	if ok && len(cidrs) == 0 {
+		networks.note("want at least one network")
+		return nil, false
+	}
 	for _, c := range cidrs {
 		p, fine := c.cidr()
 		if ok = ok && fine; fine {

@@ -147,7 +147,7 @@ func (v value) block() (all []peer) {
 		}
 		out = append(out, p)
 	}
-	for _, p := range without(whole, out) {
+	for _, p := range without(nil, whole, out) {
 		all = append(all, peer{cidr: p})
 	}
 	return all

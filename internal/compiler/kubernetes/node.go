@@ -13,7 +13,7 @@ import (
 )
 
 // OwnerKey is the label of every node that was made of something of a cluster, with
-// the cluster's name. A label of that key on a pod is not taken.
+// the cluster's name.
 const OwnerKey = "edict/cluster"
 
 // Pod is what the plane knows of a pod.
@@ -69,6 +69,7 @@ func (m Machine) Node() (n policy.Node, left []string) {
 	for k, v := range m.Labels {
 		labels[MachineKey(k)] = v
 	}
+	labels[machineLabel] = m.Name // whatever the machine's labels say
 	return node(MachineID(m.Name), m.Cluster, machineLabel, labels, m.Addresses)
 }
 
@@ -86,13 +87,27 @@ func nodeID(name string, parts ...string) policy.NodeID {
 	return policy.NodeID(strings.TrimPrefix(said+"-"+hex.EncodeToString(sum[:hashed/2]), "-"))
 }
 
+// inOrderOfTrust are the keys of labels, a pod's own last: who has many of them must not
+// push out those of the namespace, by which policies know where the pod is.
+func inOrderOfTrust(labels map[string]string) []string {
+	own := func(key string) int {
+		if strings.HasPrefix(key, "namespace/") || strings.HasPrefix(key, "namespace:") {
+			return 0
+		}
+		return 1
+	}
+	keys := slices.Sorted(maps.Keys(labels))
+	slices.SortStableFunc(keys, func(a, b string) int { return own(a) - own(b) })
+	return keys
+}
+
 // node checks what became of an object, and leaves out what the plane does not take.
 // The label mark, by which it is known for what it is, and its owner stay.
 func node(id policy.NodeID, cluster, mark string, labels map[string]string, addresses []string) (n policy.Node, left []string) {
 	n.ID = id
 	labels[OwnerKey] = cluster
 	kept := map[string]string{OwnerKey: cluster, mark: labels[mark]}
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
+	for _, k := range inOrderOfTrust(labels) {
 		_, err := policy.NewLabels(map[string]string{k: labels[k]}, "")
 		switch {
 		case err != nil:

@@ -45,24 +45,38 @@ func TestAPodCannotSayWhereItIs(t *testing.T) {
 	require.Empty(t, left)
 	require.Equal(t, map[string]string{
 		"app": "web", "namespace/team": "one", "namespace:kubernetes.io/metadata.name": "shop",
-		"pod:namespace/team": "two", "pod:machine/kubernetes-node": "m-1", OwnerKey: "one",
+		"pod:namespace/team": "two", "pod:machine/kubernetes-node": "m-1", "pod:" + OwnerKey: "two", OwnerKey: "one",
 	}, n.Labels.Map())
 	require.Len(t, n.Addresses, 2)
 
-	res := Translate([][]byte{network("a", `{"podSelector":{"matchLabels":{"namespace/team":"two"}}}`)}, Options{Namespace: "shop"})
-	require.Empty(t, res.Items)
-	require.Contains(t, res.Policies[0].Selector.Destination.Canonical(), "pod:namespace/team=two", "and a policy finds them")
+	for _, key := range []string{"namespace/team", OwnerKey} {
+		res := Translate([][]byte{network("a", `{"podSelector":{"matchLabels":{"`+key+`":"two"}}}`)}, Options{Namespace: "shop"})
+		require.Empty(t, res.Items)
+		require.Contains(t, res.Policies[0].Selector.Destination.Canonical(), "pod:"+key+"=two", "and a policy finds them")
+	}
+}
+
+func TestAMachineHasItsNameWhateverItsLabelsSay(t *testing.T) {
+	n, left := Machine{Cluster: "one", Name: "m-1", Labels: map[string]string{"kubernetes-node": "m-2"}}.Node()
+	require.Empty(t, left)
+	name, _ := n.Labels.Get(machineLabel)
+	require.Equal(t, "m-1", name)
 }
 
 func TestWhatThePlaneDoesNotTakeOfAPodIsLeftOutAndTold(t *testing.T) {
-	p := Pod{Cluster: "one", Namespace: "zz", Name: "web", Labels: map[string]string{"bad key": "x"}, Addresses: []string{"10.0.0.1", "nowhere"}}
+	p := Pod{
+		Cluster: "one", Namespace: "zz", Name: "web", Of: map[string]string{"team": "red"},
+		Labels: map[string]string{"bad key": "x"}, Addresses: []string{"10.0.0.1", "nowhere"},
+	}
 	for i := range 70 {
 		p.Labels[fmt.Sprintf("a%02d", i)] = "x"
 	}
 	n, left := p.Node()
 	require.Len(t, n.Labels, policy.MaxLabels)
-	require.Len(t, left, 1+1+70+2-policy.MaxLabels)
+	require.Len(t, left, 1+1+70+3-policy.MaxLabels)
 	_, marked := n.Labels.Get("namespace:kubernetes.io/metadata.name")
 	require.True(t, marked, "it is a pod still")
+	team, _ := n.Labels.Get("namespace/team")
+	require.Equal(t, "red", team, "a pod does not get rid of its namespace's labels by having many of its own")
 	require.Len(t, n.Addresses, 1)
 }

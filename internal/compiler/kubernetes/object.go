@@ -103,20 +103,22 @@ func objects(v value, opt Options) []*object {
 		if !ok {
 			v.r.widens()
 		}
+		of := kindOf(group, strings.TrimSuffix(name, "List"))
 		var all []*object
 		for _, item := range items {
-			all = append(all, objects(item, opt)...)
+			if of != nil && !item.saysKind() {
+				all = append(all, readObject(item, of, opt)...)
+			} else {
+				all = append(all, objects(item, opt)...)
+			}
 		}
 		return all
 	}
 	if k := kindOf(group, name); k != nil {
-		if o := readObject(v, k, opt); o != nil {
-			return []*object{o}
-		}
-		return nil
+		return readObject(v, k, opt)
 	}
 	note := v.note
-	if strings.HasSuffix(strings.TrimSuffix(name, "List"), "Policy") {
+	if name == "" || strings.HasSuffix(strings.TrimSuffix(name, "List"), "Policy") {
 		note = v.lose
 	}
 	note("%s %s is not read; want %s NetworkPolicy, %s ClusterNetworkPolicy, or %s AdminNetworkPolicy and BaselineAdminNetworkPolicy",
@@ -124,7 +126,15 @@ func objects(v value, opt Options) []*object {
 	return nil
 }
 
-func readObject(v value, k *kind, opt Options) *object {
+// saysKind reports whether an object says what it is. Items of a list of one kind need
+// not: the API server leaves it out.
+func (v value) saysKind() bool {
+	o, _ := v.v.(map[string]any)
+	return o["apiVersion"] != nil || o["kind"] != nil
+}
+
+// readObject is the object, or none, where it is left out.
+func readObject(v value, k *kind, opt Options) []*object {
 	fields, known := v.members("apiVersion", "kind", "metadata", "spec", "status")
 	o := &object{at: v, kind: k, machines: opt.Machines, tier: policy.Normal}
 	meta, ok := fields["metadata"].loose()
@@ -146,5 +156,5 @@ func readObject(v value, k *kind, opt Options) *object {
 		v.lose("%s is left out", o.id())
 		return nil
 	}
-	return o
+	return []*object{o}
 }

@@ -23,12 +23,11 @@ func NamespaceKey(key string) string {
 
 // podKey is the key, on a node, of a label of the pod: the same. One that would be
 // taken for a label of the pod's namespace or of a machine, because Kubernetes allows
-// namespace/team on a pod, is pod:namespace/team.
+// namespace/team on a pod, is pod:namespace/team; so is one that would be taken for the
+// node's owner.
 func podKey(key string) string {
-	for _, other := range []string{"namespace/", "machine/"} {
-		if strings.HasPrefix(key, other) {
-			return "pod:" + key
-		}
+	if key == OwnerKey || strings.HasPrefix(key, "namespace/") || strings.HasPrefix(key, "machine/") {
+		return "pod:" + key
 	}
 	return key
 }
@@ -53,6 +52,9 @@ const machineLabel = "machine/kubernetes-node"
 // machines are all of them.
 func machines() policy.Expr { return policy.Expr{{Op: policy.Exists, Key: machineLabel}} }
 
+// podsAndMachines are all of both: a rule says which of them are its peers.
+func podsAndMachines() policy.Expr { return policy.Expr{{Op: policy.Exists, Key: OwnerKey}} }
+
 // podsOf are the pods of one namespace.
 func podsOf(namespace string) policy.Expr {
 	return policy.Expr{{Op: policy.Equal, Key: NamespaceKey(nameLabel), Values: []string{namespace}}}
@@ -65,7 +67,7 @@ func (v value) selector(key func(string) string) (e policy.Expr, ok bool) {
 	}
 	fields, ok := v.members("matchLabels", "matchExpressions")
 	if labels := fields["matchLabels"]; labels.present() {
-		values, fine := labels.loose()
+		values, fine := labels.named()
 		ok = ok && fine
 		for _, k := range slices.Sorted(maps.Keys(values)) {
 			text, fine := values[k].text()
@@ -125,8 +127,17 @@ func (v value) requirement(key func(string) string) (policy.Expr, bool) {
 }
 
 // checked is e as the plane reads it. What is too long or too many for one
-// selector is an item.
+// selector is an item, and so is what no label can be: a comma in it would be read as
+// the end of a clause.
 func (v value) checked(e policy.Expr) (policy.Expr, bool) {
+	for _, c := range e {
+		for _, text := range append([]string{""}, c.Values...) {
+			if _, err := policy.NewLabels(map[string]string{c.Key: text}, ""); err != nil {
+				v.note("no label is %.64q with value %.64q: %s", c.Key, text, err.(policy.Violations)[0].Detail)
+				return nil, false
+			}
+		}
+	}
 	read, faults := policy.ParseExpr(e.Canonical())
 	if len(faults) > 0 {
 		v.note("the plane has no such selector: %s", faults[0].Message)

@@ -106,12 +106,12 @@ func (t *translator) object(o *object) {
 			if o.tier == policy.Baseline {
 				priority += baselinePriority
 			}
-			t.add(o, string(s.direction()), s.content(o.tier, priority))
+			t.add(o, s, string(s.direction()), s.content(o.tier, priority))
 			continue
 		}
 		closed := section{s.subject, s.ingress, []rule{{action: policy.Deny, peers: anyone(), ports: everyTraffic}}}
-		t.add(o, string(s.direction()), s.content(policy.Normal, allowPriority))
-		t.add(o, string(s.direction())+isolation, closed.content(policy.Normal, isolatePriority))
+		t.add(o, s, string(s.direction()), s.content(policy.Normal, allowPriority))
+		t.add(o, &closed, string(s.direction())+isolation, closed.content(policy.Normal, isolatePriority))
 	}
 }
 
@@ -154,17 +154,17 @@ func (t *translator) allowRest(always bool) {
 	}
 }
 
-// add keeps a policy that has rules.
-func (t *translator) add(o *object, part string, c policy.Content) {
+// add keeps a policy that has rules. c is the content of s.
+func (t *translator) add(o *object, s *section, part string, c policy.Content) {
 	if len(c.Rules) == 0 {
 		return
 	}
 	if len(c.Rules) > policy.MaxRules {
 		note := o.at.note
-		if slices.ContainsFunc(c.Rules, func(r policy.Rule) bool { return r.Action != policy.Allow }) {
+		if s.closes() {
 			note = o.at.lose
 		}
-		note("%s of %s is %d rules, and a policy has at most %d; it is left out: divide the object", part, o.id(), len(c.Rules), policy.MaxRules)
+		note("%s of %s is more than the %d rules that a policy may have; it is left out: divide the object", part, o.id(), policy.MaxRules)
 		return
 	}
 	t.policies = append(t.policies, Policy{policy.Draft{Slug: o.slug(part), Content: c}, o.at.r.document, o.at.at})

@@ -48,6 +48,18 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 		},
 		{network("a", `{"podSelector":{"matchExpressions":[{"key":"a","operator":"Gt","values":["1"]}]}}`), "/spec/podSelector/matchExpressions/0 "},
 		{network("a", `{"podSelector":{"matchLabels":{"a b":"c"}}}`), "/spec/podSelector "},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{"podSelector":{"matchLabels":{"app":null}}},{"namespaceSelector":{"matchLabels":{"team":null}}}]}]}`),
+			"/spec/ingress/0/from/0/podSelector/matchLabels/app /spec/ingress/0/from/1/namespaceSelector/matchLabels/team",
+		},
+		{network("a", `{"podSelector":{"matchLabels":{"app":null}}}`), "/spec/podSelector/matchLabels/app "},
+		{network("a", `{"podSelector":{"matchLabels":{"app":"web,tier"}}}`), "/spec/podSelector "},
+		{network("a", `{"podSelector":{"matchLabels":{"app,tier":"web"}}}`), "/spec/podSelector "},
+		{network("a", `{"podSelector":{"matchLabels":{"app":" web"}}}`), "/spec/podSelector "},
+		{
+			network("a", `{"podSelector":{},"ingress":[{"from":[{"podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["x,y"]}]}}]}]}`),
+			"/spec/ingress/0/from/0",
+		},
 		{network("a", `{"podSelector":{},"policyTypes":["Sideways"]}`), "/spec/policyTypes/0 "},
 		{network("a", `[]`), "/spec "},
 		{network("", `{}`), "/metadata"},
@@ -63,6 +75,7 @@ func TestEachThingThatCannotBeExpressedIsAnItem(t *testing.T) {
 		{overall("c", `{"tier":"Normal","priority":1,"subject":{"namespaces":{}}}`), "/spec/tier "},
 		{overall("c", `{"tier":"Admin","priority":1001,"subject":{"namespaces":{}}}`), "/spec/priority "},
 		{overall("c", `{"tier":"Admin","priority":1,"subject":{}}`), "/spec/subject "},
+		{overall("c", `{`+subject+`,"egress":[{"action":"Deny","to":[{"networks":[]}]}]}`), "/spec/egress/0/to/0/networks /spec/egress/0"},
 		{[]byte(`{"apiVersion":"v1","kind":"Service"}`), ""},
 		{[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), "/apiVersion"},
 	} {
@@ -144,6 +157,8 @@ func TestALossThatMayLetMoreThroughIsMarked(t *testing.T) {
 		"a list of a kind that is not read":   {[]byte(`{"apiVersion":"cilium.io/v2","kind":"CiliumNetworkPolicyList"}`), true},
 		"a member that is written twice":      {[]byte(`{"apiVersion":"v1","apiVersion":"v1","kind":"List"}`), true},
 		"an object that is written twice":     {[]byte(`{"apiVersion":"v1","kind":"List","metadata":{},"items":[` + string(network("a", `{"podSelector":{}}`)) + `,` + string(network("a", `{"podSelector":{}}`)) + `]}`), true},
+		"an item that does not say its kind":  {[]byte(`{"apiVersion":"v1","kind":"List","items":[{"metadata":{"name":"a"},"spec":{"podSelector":{}}}]}`), true},
+		"a Deny of no networks":               {overall("c", `{`+subject+`,"egress":[{"action":"Deny","to":[{"networks":[]}]}]}`), false},
 		"items that are no list":              {[]byte(`{"apiVersion":"v1","kind":"List","items":{}}`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,6 +177,51 @@ func TestListsAreReadItemByItem(t *testing.T) {
 	res := Translate([][]byte{list}, Options{Namespace: "default"})
 	require.Equal(t, 2, res.Objects)
 	require.Equal(t, []string{"/items/1/spec/x"}, pointers(res.Items))
+}
+
+// TestItemsOfATypedListAreOfItsKind: the API server does not say it again in each.
+func TestItemsOfATypedListAreOfItsKind(t *testing.T) {
+	for kind, group := range map[string]string{"NetworkPolicy": networkGroup, "ClusterNetworkPolicy": betaGroup} {
+		spec := map[string]string{
+			"NetworkPolicy":        `{"podSelector":{}}`,
+			"ClusterNetworkPolicy": `{"tier":"Admin","priority":1,"subject":{"namespaces":{}}}`,
+		}[kind]
+		list := fmt.Appendf(nil, `{"apiVersion":%q,"kind":"%sList","metadata":{},"items":[{"metadata":{"name":"a"},"spec":%s}]}`, group, kind, spec)
+		res := Translate([][]byte{list}, Options{Namespace: "default"})
+		require.Empty(t, res.Items)
+		require.Equal(t, 1, res.Objects, kind)
+	}
+}
+
+// TestAnObjectThatIsTooLargeIsNotWorkedOut: peers and ports of one rule multiply, and an
+// exception cuts a network into as many as its bits. One object of a tenant must not take
+// the memory of whoever translates it.
+func TestAnObjectThatIsTooLargeIsNotWorkedOut(t *testing.T) {
+	list := func(n int, one string) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(one, i>>8, i&255))
+		}
+		return strings.Join(all, ",")
+	}
+	peers := list(300, `{"ipBlock":{"cidr":"10.0.%d.%d/32"}}`)
+	ports := list(300, `{"port":1%d%03d}`)
+	except := list(3000, `"10.%d.%d.1/32"`)
+	for name, doc := range map[string][]byte{
+		"peers and ports": network("a", `{"podSelector":{},"ingress":[{"from":[`+peers+`],"ports":[`+ports+`]}]}`),
+		"exceptions":      network("a", `{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[`+except+`]}}]}]}`),
+	} {
+		r := &reader{}
+		v, ok := parse(r, doc)
+		require.True(t, ok)
+		all := objects(v, Options{Namespace: "default"})
+		require.Len(t, all, 1)
+		require.LessOrEqual(t, len(all[0].ingress.rules[0].peers), policy.MaxRules+1, name)
+		require.LessOrEqual(t, len(all[0].ingress.content(policy.Normal, allowPriority).Rules), policy.MaxRules+1, name)
+		res := Translate([][]byte{doc}, Options{Namespace: "default"})
+		require.Equal(t, []string{""}, pointers(res.Items), "%v", res.Items)
+		require.False(t, res.Wider(), "it is isolated still")
+	}
 }
 
 func TestSlugsAreSlugsAndStayApart(t *testing.T) {

@@ -83,8 +83,8 @@ func (v value) wrong(want string) { v.note("want %s", want) }
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// loose are the members of an object, of which others may know more.
-func (v value) loose() (map[string]value, bool) {
+// named are the members of an object whose names are its author's; a null is one of them.
+func (v value) named() (map[string]value, bool) {
 	object, ok := v.v.(map[string]any)
 	if !ok {
 		v.wrong("an object")
@@ -92,11 +92,17 @@ func (v value) loose() (map[string]value, bool) {
 	}
 	members := make(map[string]value, len(object))
 	for name, m := range object {
-		if m != nil {
-			members[name] = value{v.r, v.at + "/" + pointerEscape.Replace(name), m}
-		}
+		members[name] = value{v.r, v.at + "/" + pointerEscape.Replace(name), m}
 	}
 	return members, true
+}
+
+// loose are the members of an object, of which others may know more. One that is null
+// is absent.
+func (v value) loose() (map[string]value, bool) {
+	members, ok := v.named()
+	maps.DeleteFunc(members, func(_ string, m value) bool { return !m.present() })
+	return members, ok
 }
 
 // members are those of an object that may have the known ones alone, with the

@@ -104,6 +104,7 @@ func newSide(cidr netip.Prefix, selector string) side {
 			s.clauses = append(s.clauses, e[i:i+1].Canonical())
 		}
 		slices.Sort(s.clauses)
+		s.clauses = slices.Compact(s.clauses)
 	}
 	return s
 }
@@ -113,8 +114,19 @@ func (s side) covers(o side) bool {
 	if s.cidr.IsValid() || o.cidr.IsValid() {
 		return s.cidr.IsValid() && o.cidr.IsValid() && s.cidr.Bits() <= o.cidr.Bits() && s.cidr.Contains(o.cidr.Addr())
 	}
-	for _, c := range s.clauses {
-		if _, has := slices.BinarySearch(o.clauses, c); !has {
+	return within(s.clauses, o.clauses)
+}
+
+// within reports whether all of some clauses are among others; both are sorted, each once.
+func within(some, others []string) bool {
+	if len(some) > len(others) {
+		return false
+	}
+	for _, c := range some {
+		for len(others) > 0 && others[0] < c {
+			others = others[1:]
+		}
+		if len(others) == 0 || others[0] != c {
 			return false
 		}
 	}

@@ -12,13 +12,14 @@ import (
 type Policy struct {
 	Slug string
 	policy.Content
-	ends  []end
-	kinds []*end // of rules that differ in no more than in which flows they match, one
+	source, destination policy.Expr // of the selector, by key
+	ends                []end
+	kinds               []*end // of rules that differ in no more than in which flows they match, one
 }
 
 // NewPolicy makes ready what Overlapping compares, once for as many as it is beside.
 func NewPolicy(slug string, c policy.Content) *Policy {
-	p := &Policy{Slug: slug, Content: c, ends: ends(c)}
+	p := &Policy{Slug: slug, Content: c, source: byKey(c.Selector.Source), destination: byKey(c.Selector.Destination), ends: ends(c)}
 	seen := map[kind]bool{}
 	for i := range p.ends {
 		e := &p.ends[i]
@@ -68,9 +69,9 @@ func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, 
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends))}
+	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk}
 	for _, o := range others {
-		if o != c && c.disagree(o) && meets(c.Selector.Source, o.Selector.Source) && meets(c.Selector.Destination, o.Selector.Destination) {
+		if o != c && c.disagree(o) && meets(c.source, o.source) && meets(c.destination, o.destination) {
 			if err := b.other(o, proceed); err != nil {
 				return nil, err
 			}
@@ -86,6 +87,7 @@ type overlapping struct {
 	linter
 	mine   []end
 	warned []warned // by rule of mine
+	steps  int      // since proceed was asked
 }
 
 // warned are the codes of which a rule has a warning.
@@ -95,7 +97,8 @@ type warned struct{ shadowed, shadows, equal, redirects, auth bool }
 type end struct {
 	policy.Rule
 	sides       sides
-	node, other policy.Expr // what the policy asks of source and destination
+	node, other policy.Expr // what the policy asks of source and destination, by key
+	long        int         // their clauses and values
 	tier        int
 	priority    uint32
 	step        int
@@ -109,6 +112,7 @@ func ends(c policy.Content) []end {
 		out[i].sides.source.among(c.Selector.Source)
 		out[i].sides.destination.among(c.Selector.Destination)
 		out[i].node, out[i].other = whole(c.Selector.Source, r.SourceSelector), whole(c.Selector.Destination, r.DestinationSelector)
+		out[i].long = long(out[i].node) + long(out[i].other)
 		if c.Order.Ordered() {
 			out[i].step = i
 		}
@@ -124,6 +128,7 @@ func (s *side) among(e policy.Expr) {
 		s.clauses = append(s.clauses, e[i:i+1].Canonical())
 	}
 	slices.Sort(s.clauses)
+	s.clauses = slices.Compact(s.clauses)
 }
 
 // holds is covers for sides of two policies: kind, prefix and clauses.
@@ -131,37 +136,48 @@ func (s side) holds(o side) bool {
 	if s.cidr.IsValid() != o.cidr.IsValid() || s.cidr.IsValid() && !(s.cidr.Bits() <= o.cidr.Bits() && s.cidr.Contains(o.cidr.Addr())) {
 		return false
 	}
-	for _, c := range s.clauses {
-		if _, has := slices.BinarySearch(o.clauses, c); !has {
-			return false
-		}
-	}
-	return true
+	return within(s.clauses, o.clauses)
 }
 
 func whole(side policy.Expr, own string) policy.Expr {
 	e, _ := policy.ParseExpr(own)
-	return append(slices.Clone(side), e...)
+	return byKey(append(slices.Clone(side), e...))
+}
+
+// byKey is e in the order of its keys.
+func byKey(e policy.Expr) policy.Expr {
+	return slices.SortedStableFunc(slices.Values(e), func(a, b policy.Clause) int { return strings.Compare(a.Key, b.Key) })
+}
+
+func long(e policy.Expr) (n int) {
+	for _, c := range e {
+		n += 1 + len(c.Values)
+	}
+	return n
 }
 
 // other compares every rule with every rule of another policy.
 func (b *overlapping) other(o *Policy, proceed func() error) error {
 	for i := range b.mine {
-		if i%pairsAsk == 0 {
-			if err := proceed(); err != nil {
-				return err
-			}
-		}
 		for j := range o.ends {
+			if b.steps += b.mine[i].steps(&o.ends[j]); b.steps > stepsAsk {
+				if err := proceed(); err != nil {
+					return err
+				}
+				b.steps = 0
+			}
 			b.pair(i, &b.mine[i], j, &o.ends[j], o.Slug)
 		}
 	}
 	return nil
 }
 
-// pairsAsk is how many rules are compared with those of another policy before
-// proceed is asked: about a millisecond.
-const pairsAsk = 32
+// stepsAsk is how many steps of comparing are made before proceed is asked: about a
+// millisecond.
+const stepsAsk = 1 << 15
+
+// steps are those that it takes to compare two rules. Those of few clauses take one.
+func (e *end) steps(o *end) int { return 1 + e.long*o.long/64 }
 
 // warn records a warning of a rule of mine that is about another policy.
 func (b *overlapping) warn(rule int, about, code, format string, args ...any) {
@@ -214,27 +230,39 @@ func (e *end) overlaps(o *end) bool {
 	return meet(e.Rule, o.Rule) && e.sides.meets(o.sides) && meets(e.node, o.node) && meets(e.other, o.other)
 }
 
-// meets reports whether labels may satisfy both.
+// meets reports whether labels may satisfy both, whose clauses are by key.
 func meets(a, b policy.Expr) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x.Key == y.Key && (excludes(x, y) || excludes(y, x)) {
+	for len(a) > 0 && len(b) > 0 {
+		switch c := strings.Compare(a[0].Key, b[0].Key); {
+		case c < 0:
+			a = a[1:]
+			continue
+		case c > 0:
+			b = b[1:]
+			continue
+		}
+		for i := 0; i < len(b) && b[i].Key == a[0].Key; i++ {
+			if excludes(&a[0], &b[i]) || excludes(&b[i], &a[0]) {
 				return false
 			}
 		}
+		a = a[1:] // the next may be of the same key
 	}
 	return true
 }
 
 // excludes reports whether what satisfies x cannot satisfy y, which is about the
 // same key.
-func excludes(x, y policy.Clause) bool {
+func excludes(x, y *policy.Clause) bool {
 	if x.Op != policy.Equal && x.Op != policy.In {
 		return x.Op == policy.Exists && y.Op == policy.Absent
 	}
 	switch y.Op {
 	case policy.Equal, policy.In:
-		return !slices.ContainsFunc(x.Values, func(v string) bool { return slices.Contains(y.Values, v) })
+		return !slices.ContainsFunc(x.Values, func(v string) bool {
+			_, has := slices.BinarySearch(y.Values, v)
+			return has
+		})
 	case policy.NotEqual:
 		return len(x.Values) == 1 && x.Values[0] == y.Values[0]
 	case policy.Absent:

@@ -134,6 +134,29 @@ func TestManyPoliciesThatHideOneCostAWarningEach(t *testing.T) {
 	require.Less(t, allocs, 100.0*float64(len(rules)))
 }
 
+// TestComparingAsksAsOftenAsRulesAreLong: who takes turns with others must not hold up
+// theirs because his rules' selectors have many clauses.
+func TestComparingAsksAsOftenAsRulesAreLong(t *testing.T) {
+	asked := func(clauses int) (n int) {
+		policyOf := func(action, label string) *Policy {
+			var rules []string
+			for i := range 64 {
+				e := fmt.Sprintf("b=%s", label)
+				for c := range clauses {
+					e += fmt.Sprintf(",a!=%d", i*clauses+c)
+				}
+				rules = append(rules, fmt.Sprintf(`{"action":%q,"protocol":"any","source_selector":%q,"destination_selector":"x"}`, action, e))
+			}
+			return NewPolicy(action, content(t, "", strings.Join(rules, ",")))
+		}
+		_, err := Overlapping(policyOf("allow", "x"), []*Policy{policyOf("deny", "y")}, func() error { n++; return nil })
+		require.NoError(t, err)
+		return n
+	}
+	require.Less(t, asked(1), 10)
+	require.Greater(t, asked(60), 10*asked(1))
+}
+
 func TestComparingEndsWhenItIsToldTo(t *testing.T) {
 	mine := NewPolicy("", content(t, "", line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)))
 	other := NewPolicy("other", content(t, "", line("deny", "10.0.0.0/8", "10.0.0.0/8", `"any"`)))

@@ -107,6 +107,7 @@ type Enforcer struct {
 	wake     chan struct{} // has room for one: the plane may have another table
 	causes   causes        // of the changes that were heard of since the last look
 
+	kept    []byte           // the table of the last life, which could not be applied; nil: it was
 	ruleset *enforce.Ruleset // applied last; nil: none was
 	etag    string           // of its document, where the plane gave it in this life
 	right   uint64           // a log sequence at which it was right; 0: the plane did not say
@@ -177,6 +178,7 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		e.status.ConfirmedAt = was.ConfirmedAt
 	}
 	if err := e.take(ctx, text); err != nil {
+		e.kept = text
 		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
 		e.status.fail(err)
 		e.logged = e.status // that is said
@@ -353,6 +355,10 @@ func (e *Enforcer) logChange(causes ...string) {
 func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
 	if drift, err = e.restore(ctx); err != nil {
 		return drift, &refusedError{err}
+	}
+	// The plane may be away, and what kept the kernel from taking the table at a boot over.
+	if e.ruleset == nil && e.kept != nil && e.take(ctx, e.kept) == nil {
+		e.kept = nil
 	}
 	return drift, e.fetch(ctx)
 }

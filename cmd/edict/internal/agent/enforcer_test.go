@@ -538,6 +538,28 @@ func TestADamagedTableIsNotPutInForce(t *testing.T) {
 	})
 }
 
+// TestAKeptTableThatTheKernelRefusesAtABootIsTriedAgain: the plane may be away for long, and
+// until then nothing would be in force.
+func TestAKeptTableThatTheKernelRefusesAtABootIsTriedAgain(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
+
+	b.kernel = fakenft.New() // as after a boot
+	b.kernel.Refuse(errors.New("busy"))
+	b.plane.put(nil, errors.New("away"))
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateNone, next().State)
+		require.Empty(t, b.rules())
+
+		b.kernel.Refuse(nil)
+		s := next()
+		require.EqualValues(t, 5, s.Version)
+		require.Equal(t, "away", s.Error)
+		require.Contains(t, b.rules(), "tcp . 443 : accept")
+	})
+}
+
 // What a crash left half written is cleared away by the next start, and by who removes the table.
 func TestAFileThatWasCutOffIsClearedAway(t *testing.T) {
 	b := newBench(t)
