@@ -30,6 +30,28 @@ func TestALostKeyIsReplacedAsThePageSays(t *testing.T) {
 	require.FileExists(t, key)
 }
 
+// TestALostKeyOfACompactedLogIsReplacedAsThePageSays: its origin was signed by that key, so
+// the log is made anew of its whole archive.
+func TestALostKeyOfACompactedLogIsReplacedAsThePageSays(t *testing.T) {
+	p := newDrill(t, "keys.md")
+	p.start()
+	node := "/v1/projects/" + defaultProject + "/nodes/web-"
+	for _, n := range []string{"1", "2", "3"} {
+		p.do("PUT", node+n, map[string]any{"labels": map[string]string{}, "addresses": []string{}}, 201)
+	}
+	p.does("edict log compact --keep 3 --archive ./history", 0)
+	p.terminate()
+	require.NoError(t, os.Remove(filepath.Join(p.data, "signing.key")))
+	p.runs("edict log export --to ./history --log ./data", 0)
+	p.runs("edict log import --from ./history --data ./moved", 0)
+	p.data = filepath.Join(p.dir, "moved")
+	p.start()
+	for _, n := range []string{"1", "2", "3"} {
+		p.do("GET", node+n, nil, 200)
+	}
+	require.FileExists(t, filepath.Join(p.data, "signing.key"))
+}
+
 // keys is the file that the page has made.
 func (d *drill) keys() string {
 	d.t.Helper()

@@ -141,8 +141,8 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 	var b backoff.Backoff
 	for {
 		status, err := c.Status(ctx, true)
-		if err == nil && !status.Log.Created.Equal(src.log.Created()) { // else it may be waited for in vain
-			return status, cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
+		if err == nil {
+			err = logOfPlane(c, status, src.log) // else it may be waited for in vain
 		}
 		if err != nil || status.Applied >= state.Last {
 			return status, err

@@ -76,12 +76,8 @@ func otherKeys(dir string, parts map[string][]byte) error {
 	return nil
 }
 
-// copyKey copies a key so that its owner alone can read it.
-func copyKey(from, to string) error {
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
+// writeKey writes a key so that its owner alone can read it.
+func writeKey(to string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
@@ -121,15 +117,11 @@ func restoreAgreed(ctx context.Context, b *archive.Backup, conn *streams.Conn) e
 		return err
 	}
 	for file, key := range agreed {
-		from := b.Path(file)
-		if from == "" {
+		value := b.Part(file)
+		if value == nil {
 			continue
 		}
-		value, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		_, err = meta.Create(ctx, key, value, 0)
+		_, err := meta.Create(ctx, key, value, 0)
 		if errors.Is(err, streams.ErrWrongSequence) { // a restore that was cut off, or another plane
 			var there []byte
 			if there, _, err = meta.Get(ctx, key); err == nil && string(there) != string(value) {
@@ -145,8 +137,8 @@ func restoreAgreed(ctx context.Context, b *archive.Backup, conn *streams.Conn) e
 
 // restoreKeys copies the keys of a backup to where a plane has them.
 func restoreKeys(b *archive.Backup, to datadir.Dir) error {
-	if key := b.Path(archive.BackupKey); key != "" {
-		if err := copyKey(key, to.SigningKey()); err != nil {
+	if key := b.Part(archive.BackupKey); key != nil {
+		if err := writeKey(to.SigningKey(), key); err != nil {
 			return err
 		}
 	}
@@ -154,7 +146,7 @@ func restoreKeys(b *archive.Backup, to datadir.Dir) error {
 		if path.Dir(f.Name) != archive.BackupMore {
 			continue
 		}
-		if err := copyKey(b.Path(f.Name), filepath.Join(to.Keys(), path.Base(f.Name))); err != nil {
+		if err := writeKey(filepath.Join(to.Keys(), path.Base(f.Name)), b.Part(f.Name)); err != nil {
 			return err
 		}
 	}

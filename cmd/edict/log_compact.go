@@ -175,6 +175,15 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 		return "", err
 	}
 	defer src.close()
+	if f.nats != "" { // else the events of one plane would be archived, and those of another removed
+		status, err := c.Status(ctx, false)
+		if err == nil {
+			err = logOfPlane(c, status, src.log)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	begins := src.log.Begins()
 	if o, ok := src.log.Origin(); ok && seq == begins {
 		return o.Archive, nil // one that was cut off, or is done

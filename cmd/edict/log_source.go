@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/integrity"
@@ -74,6 +75,15 @@ func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSo
 	}
 	src.links = streams.EffectiveLinks(links)
 	return src, nil
+}
+
+// logOfPlane refuses a log that is not the one of the plane c speaks to, whose status it is:
+// what is said of the one, or done to it, would be believed of the other.
+func logOfPlane(c *client.Client, status resource.Status, log *streams.Log) error {
+	if status.Log.Created.Equal(log.Created()) {
+		return nil
+	}
+	return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
 }
 
 // lostPatience is how long a command waits for a server that went away while it read: as long

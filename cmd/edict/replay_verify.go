@@ -33,6 +33,9 @@ type liveModel interface {
 func openLive(ctx context.Context, f replayFlags, c *client.Client, src *logSource) (liveModel, error) {
 	if f.log == "" {
 		status, err := c.Status(ctx, true)
+		if err == nil {
+			err = logOfPlane(c, status, src.log)
+		}
 		return &remoteModel{c, status.Applied, status.Digest}, err
 	}
 	dir := datadir.Dir(f.log).Store()

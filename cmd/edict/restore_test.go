@@ -46,6 +46,30 @@ func backupThatLies(t *testing.T, n int) (backup, data string, e archive.Extent)
 	return backup, data, e
 }
 
+// TestARestoreHasTheKeysThatItProved, and not those of a backup that is written meanwhile: the
+// record of which key signs is that of the first.
+func TestARestoreHasTheKeysThatItProved(t *testing.T) {
+	backup, data, e := backupThatLies(t, 3)
+	write := func(parts map[string][]byte) {
+		_, err := archive.WriteBackup(backup, archive.Manifest{Log: e, Digest: e.Chain}, parts)
+		require.NoError(t, err)
+	}
+	write(map[string][]byte{archive.BackupKey: []byte("first"), archive.BackupMore + "/a.key": []byte("before")})
+	b, err := archive.OpenBackup(t.Context(), backup)
+	require.NoError(t, err)
+	write(map[string][]byte{archive.BackupKey: []byte("second")})
+	to := datadir.Dir(data)
+	require.NoError(t, restoreKeys(b, to))
+	for path, want := range map[string]string{to.SigningKey(): "first", filepath.Join(to.Keys(), "a.key"): "before"} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+	}
+}
+
 func mustOpen(t *testing.T, dir string) *archive.Archive {
 	a, err := archive.Open(t.Context(), dir)
 	require.NoError(t, err)

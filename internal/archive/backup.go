@@ -114,7 +114,12 @@ type Backup struct {
 	Archive  *Archive
 
 	paths map[string]string // of its files, by name
+	parts map[string][]byte // those that are not of the log, as they were proved
 }
+
+// Part is a part of the backup that is not of its log; nil where it does not have it. What a
+// backup writes to the directory meanwhile does not change it.
+func (b *Backup) Part(name string) []byte { return b.parts[name] }
 
 // Path is where a part of the backup is; "" when it does not have it.
 func (b *Backup) Path(name string) string { return b.paths[name] }
@@ -127,7 +132,7 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backup{Manifest: m, paths: map[string]string{}}
+	b := &Backup{Manifest: m, paths: map[string]string{}, parts: map[string][]byte{}}
 	var ofLog []string
 	for _, want := range m.Files {
 		if !listed(want.Name) {
@@ -145,6 +150,8 @@ func OpenBackup(ctx context.Context, dir string) (*Backup, error) {
 		}
 		if logs {
 			ofLog = append(ofLog, filepath.Base(want.Name))
+		} else if b.parts[want.Name], err = readPart(b.paths[want.Name], want); err != nil {
+			return nil, err
 		}
 	}
 	if b.Archive, err = Open(ctx, filepath.Join(dir, BackupLog)); err != nil {
@@ -172,6 +179,20 @@ func locate(dir string, want File) (string, error) {
 		return "", &FaultError{File: want.Name, Detail: fmt.Sprintf("it has more than the %d bytes that the manifest says", want.Bytes)}
 	}
 	return "", &FaultError{File: want.Name, Detail: fmt.Sprintf("it has %d bytes with SHA-256 %.16s, the manifest says %d with %.16s", have.Bytes, have.SHA256, want.Bytes, want.SHA256)}
+}
+
+// readPart reads what was located, where that is what the manifest says still.
+func readPart(path string, want File) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, want.Bytes+1))
+	if err == nil && partOf(want.Name, text) != want {
+		err = &FaultError{File: want.Name, Detail: "it is not what it was a moment ago: another backup writes there; wait until it has ended", Final: true}
+	}
+	return text, err
 }
 
 func (b *Backup) proveArchive(ctx context.Context) error {

@@ -1,9 +1,14 @@
 package archive
 
 import (
+	"context"
+	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,6 +137,43 @@ func TestAConnectionThatBreaksEndsNoReading(t *testing.T) {
 	s.Change(s.Names()[0], func(b []byte) []byte { return append(b[:len(b)-9:len(b)-9], "tampered!"...) })
 	_, err = opened(t, inBucket).Extent(t.Context())
 	require.Error(t, err)
+}
+
+// broken is a place whose files cannot be read any further behind so many bytes, because the
+// store goes away.
+type broken struct {
+	place
+	bytes int64
+	why   error
+}
+
+func (b broken) open(name string) (io.ReadCloser, error) {
+	f, err := b.place.open(name)
+	gone := iotest.ErrReader(&BucketError{"s3://history/" + name, b.why})
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(f, b.bytes), gone), f}, err
+}
+
+// TestAStoreThatGoesAwayIsNoFaultOfItsArchive: another copy would be no better, and who is
+// called off says nothing of it.
+func TestAStoreThatGoesAwayIsNoFaultOfItsArchive(t *testing.T) {
+	p, dir := world(t, 3, 25), t.TempDir()
+	p.export(dir)
+	size, err := fileOf(filepath.Join(dir, segmentName(1)), -1)
+	require.NoError(t, err)
+	for _, why := range []error{io.ErrUnexpectedEOF, syscall.ECONNREFUSED, context.Canceled} {
+		for _, bytes := range []int64{0, 2, 100, size.Bytes / 2, size.Bytes - 1, size.Bytes} {
+			a, err := find(broken{directory(dir), bytes, why})
+			require.NoError(t, err)
+			_, _, err = a.Verify(t.Context(), nil, nil)
+			require.ErrorIs(t, err, why, bytes)
+			require.ErrorAs(t, err, new(*BucketError))
+			require.NotErrorAs(t, err, new(*FaultError))
+			require.ErrorContains(t, err, "s3://history/"+segmentName(1))
+		}
+	}
 }
 
 func TestAURLOfABucketHasNoSecrets(t *testing.T) {

@@ -86,9 +86,8 @@ func newReader(file string, from io.Reader) (*reader, error) {
 
 // fault says where an error is.
 func (r *reader) fault(err error) error {
-	var f *FaultError
-	if err == nil || errors.As(err, &f) {
-		return err
+	if err == nil || errors.As(err, new(*FaultError)) || errors.As(err, new(*BucketError)) {
+		return err // it says where, and a store that goes away is no fault of the file
 	}
 	return &FaultError{r.file, r.line, err.Error(), errors.As(err, new(*versionError))}
 }
@@ -111,6 +110,8 @@ func (r *reader) next(most int) ([]byte, error) {
 		case err == nil:
 			return r.buf, nil
 		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.As(err, new(*BucketError)): // whatever it ended with, the file may go on
+			return nil, err
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, r.fault(errors.New("the file ends before its trailer: it was cut off"))
 		default:

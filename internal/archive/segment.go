@@ -128,6 +128,8 @@ func (h Header) possible() error {
 	switch {
 	case h.Partitions > streams.MaxPartitions:
 		return fmt.Errorf("no log has %d partitions: at most %d", h.Partitions, streams.MaxPartitions)
+	case h.First > streams.MaxBase: // event ids have as much room for sequences
+		return fmt.Errorf("no log has an event %d: event ids have room for %d", h.First, uint64(streams.MaxBase))
 	case h.Base > streams.MaxBase:
 		return fmt.Errorf("event ids of no log count from %d: at most from %d", h.Base, uint64(streams.MaxBase))
 	}

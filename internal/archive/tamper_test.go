@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,6 +165,19 @@ func TestALinkOfAnOlderReleaseAgrees(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, agreed)
 	require.NotEqual(t, e.Hash(), old.Hash)
+}
+
+// TestAnArchiveBeyondEveryLogIsRefused: who made up its sequences ends nobody's command.
+func TestAnArchiveBeyondEveryLogIsRefused(t *testing.T) {
+	for _, first := range []uint64{math.MaxUint64, streams.MaxBase + 1} {
+		dir := t.TempDir()
+		w := writer{at: directory(dir), header: Header{Log: "1", Partitions: 1, Begins: first}, events: 1, bytes: segmentBytes}
+		w.chain.Seq = first - 1
+		require.NoError(t, w.add(streams.Message{Seq: first, Subject: "edict.log.x", Time: time.Unix(1, 0).UTC(), Body: []byte("{}")}))
+		_, _, err := opened(t, dir).Verify(t.Context(), nil, nil)
+		require.ErrorAs(t, err, new(*FaultError))
+		require.ErrorContains(t, err, fmt.Sprintf("line 1: no log has an event %d", first))
+	}
 }
 
 // FuzzReader: whatever a file says, it is read within bounds, and what is accepted

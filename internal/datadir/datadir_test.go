@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -154,6 +156,39 @@ func TestASwapThatACrashCutIsFinished(t *testing.T) {
 	require.True(t, found)
 	_, err = os.Stat(d.fresh())
 	require.True(t, errors.Is(err, fs.ErrNotExist))
+}
+
+// A rebuild that was cut off is gone on from by the release that began it alone.
+func TestARebuildOfAnotherReleaseIsBegunAnew(t *testing.T) {
+	d := Dir(t.TempDir())
+	server, err := streams.StartServer(streams.ServerOptions{Dir: d.NATS(), Relaxed: true})
+	require.NoError(t, err)
+	defer server.Close()
+	conn, err := streams.Connect(t.Context(), streams.ConnectOptions{Server: server})
+	require.NoError(t, err)
+	defer conn.Close()
+	log, err := streams.OpenLog(t.Context(), conn, streams.LogOptions{Partitions: 1})
+	require.NoError(t, err)
+	opt := projector.Options{Partitions: 1, Created: log.Created()}
+	for _, schema := range []uint32{projector.SchemaVersion - 1, projector.SchemaVersion + 1} {
+		folded(t, d)
+		require.NoError(t, os.Rename(d.Store(), d.fresh()))
+		stamp(t, d.fresh(), schema)
+		s := NewStore(StoreOptions{Found: &Found{opt: Options{Dir: d}}, Log: log, Store: opt})
+		store, err := s.openFresh(t.Context(), d.fresh())
+		require.NoError(t, err)
+		require.Zero(t, store.Applied())
+		require.NoError(t, store.Close())
+		require.NoError(t, os.RemoveAll(d.fresh()))
+	}
+}
+
+// stamp gives a read model of one partition another layout.
+func stamp(t *testing.T, dir string, schema uint32) {
+	db, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatValueSeparation})
+	require.NoError(t, err)
+	require.NoError(t, db.Set([]byte("s"), binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, schema), 1), pebble.Sync))
+	require.NoError(t, db.Close())
 }
 
 func TestReadModelsAsideHaveNamesOfTheirOwn(t *testing.T) {

@@ -82,8 +82,8 @@ func (s *Store) foldInto(ctx context.Context, dir string) error {
 	return errors.Join(g.Wait(), store.Close())
 }
 
-// openFresh opens the store that a rebuild folds into. One that cannot be read, or that the
-// log was compacted beyond, is begun anew.
+// openFresh opens the store that a rebuild folds into. One that cannot be read, that another
+// release began, or that the log was compacted beyond, is begun anew.
 func (s *Store) openFresh(ctx context.Context, dir string) (*projector.Projector, error) {
 	opt := s.opt.Store
 	if !absent(dir) {
@@ -94,7 +94,7 @@ func (s *Store) openFresh(ctx context.Context, dir string) (*projector.Projector
 		if err == nil {
 			err = store.Close()
 		}
-		if err != nil && !errors.As(err, new(*projector.CorruptError)) {
+		if err != nil && !errors.As(err, new(*projector.CorruptError)) && !errors.As(err, new(*projector.SchemaError)) {
 			return nil, err
 		}
 		if err := os.RemoveAll(dir); err != nil {

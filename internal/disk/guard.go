@@ -35,6 +35,8 @@ type Guard struct {
 	log  *slog.Logger
 	free func(dir string) (uint64, error)
 
+	brief time.Duration // of WaitBriefly
+
 	again   time.Time // before it no restart is tried
 	pause   time.Duration
 	refused bool // the log refuses everybody
@@ -57,12 +59,15 @@ const LookEvery = 100 * time.Millisecond
 // for another reason than space.
 const maxPause = time.Minute
 
+// brief is how long WaitBriefly waits: as long as what others write for a moment may take.
+const brief = 5 * time.Second
+
 const mib = 1 << 20
 
 // NewGuard makes one.
 func NewGuard(opt Options) *Guard {
 	g := &Guard{
-		opt: opt, log: opt.Log, free: freeBytes, left: math.MaxUint64,
+		opt: opt, log: opt.Log, free: freeBytes, brief: brief, left: math.MaxUint64,
 		wide: make(chan struct{}), released: make(chan struct{}),
 	}
 	if g.log == nil {
@@ -287,6 +292,23 @@ func (g *Guard) WaitOut() {
 		}
 	}
 	g.log.Info("enough disk is free: the read model goes on", "dir", g.opt.Dir)
+}
+
+// WaitBriefly is WaitOut of a read model that is thrown away afterwards: what takes the space
+// may be its own files, so it gives up after a while, and nobody else waits for it.
+func (g *Guard) WaitBriefly() {
+	tick, over := time.NewTicker(LookEvery), time.NewTimer(g.brief)
+	defer tick.Stop()
+	defer over.Stop()
+	for !g.HasHeadroom() {
+		select {
+		case <-tick.C:
+		case <-over.C:
+			return
+		case <-g.released:
+			return
+		}
+	}
 }
 
 // HasHeadroom says whether there is space for more than what must be written.

@@ -85,6 +85,25 @@ func TestAFailedLogIsRestartedOnceThereIsRoom(t *testing.T) {
 	require.Equal(t, 1, strings.Count(lines.String(), "restarted the log's server"), lines.String())
 }
 
+// TestWhatIsThrownAwayWaitsForSpaceForAWhile, and holds up nobody.
+func TestWhatIsThrownAwayWaitsForSpaceForAWhile(t *testing.T) {
+	for name, end := range map[string]func(free *atomic.Uint64, g *Guard){
+		"until there is room":  func(free *atomic.Uint64, _ *Guard) { free.Store(32 * mib) },
+		"or the plane is shut": func(_ *atomic.Uint64, g *Guard) { g.Release() },
+		"or it gives up":       func(_ *atomic.Uint64, g *Guard) { g.brief = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var free atomic.Uint64
+			g := NewGuard(Options{Dir: "d", MinFree: 256 * mib})
+			g.free = func(string) (uint64, error) { return free.Load(), nil }
+			end(&free, g)
+			g.WaitBriefly()
+			require.NoError(t, g.Writable())
+			g.await(t.Context())
+		})
+	}
+}
+
 func TestTheFoldWaitsWhileTheReadModelDoes(t *testing.T) {
 	for name, end := range map[string]func(free *atomic.Uint64, g *Guard){
 		"until there is room":  func(free *atomic.Uint64, _ *Guard) { free.Store(32 * mib) },

@@ -121,6 +121,42 @@ func TestAKeyDoesNotSignBeforeTheLogShowsIt(t *testing.T) {
 	require.Equal(t, recorded.KeyID, current.KeyID())
 }
 
+// late is a bucket that stores what is written when nobody expects it any more: the servers
+// that were asked got another leader.
+type late struct {
+	Bucket
+	land func() error
+}
+
+func (b *late) Update(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	b.land = func() error {
+		_, err := b.Bucket.Update(ctx, key, value, revision, ttl)
+		return err
+	}
+	return 0, streams.ErrUnknown
+}
+
+// A key whose rotation may have been recorded is kept, whatever the record says meanwhile: it
+// would be the plane's, and nobody would have it.
+func TestAKeyThatMayBeRecordedIsKept(t *testing.T) {
+	p := newPlane(t)
+	files := made(t.TempDir())
+	m := p.worker(t, files, p.log)
+	stands := m.now()
+	bucket := &late{Bucket: m.bucket}
+	m.bucket = bucket
+	_, err := m.Rotate(t.Context(), Rotation{Transition: time.Hour, Others: alone})
+	require.ErrorIs(t, err, streams.ErrUnknown)
+	require.NoError(t, m.apply(t.Context(), stands))
+
+	require.NoError(t, bucket.land())
+	recorded, err := readRecord(t.Context(), bucket)
+	require.NoError(t, err)
+	require.NotEqual(t, stands.KeyID, recorded.KeyID)
+	require.NoError(t, m.apply(t.Context(), recorded))
+	require.Equal(t, recorded.KeyID, m.Ring().Current().KeyID())
+}
+
 // A worker that runs and lacks the key that the record names ends: what it signed
 // would be refused.
 func TestAWorkerWithoutTheNewKeyEnds(t *testing.T) {

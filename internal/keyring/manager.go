@@ -53,6 +53,7 @@ type Manager struct {
 
 	mu     sync.Mutex // what follows
 	held   map[string]*artifact.Signer
+	made   []string // ids of keys that this process made
 	record record
 	bucket Bucket
 }
@@ -223,14 +224,15 @@ func (m *Manager) signWith(r record) error {
 func (m *Manager) idsLocked() []string { return slices.Sorted(maps.Keys(m.held)) }
 
 // keepFiles has Files.Signing hold the current key, and Files.Made the previous
-// one until its transition ends, and nothing else.
+// one until its transition ends, and nothing else but what this process made for a rotation
+// of which it does not know whether it is recorded.
 func (m *Manager) keepFiles(now time.Time) error {
 	r := m.now()
 	if err := m.opt.Files.promote(r.KeyID); err != nil {
 		return err
 	}
-	needed := r.ids(now)
 	m.mu.Lock()
+	needed := append(r.ids(now), slices.DeleteFunc(slices.Clone(m.made), r.used)...)
 	maps.DeleteFunc(m.held, func(id string, _ *artifact.Signer) bool { return !slices.Contains(needed, id) })
 	m.mu.Unlock()
 	return m.opt.Files.prune(needed[1:])

@@ -136,6 +136,7 @@ func (m *Manager) makeKey(others func() ([]Worker, error)) (*artifact.Signer, er
 	}
 	m.mu.Lock()
 	m.held[s.KeyID()] = s
+	m.made = append(m.made, s.KeyID())
 	m.mu.Unlock()
 	return s, nil
 }

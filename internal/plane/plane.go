@@ -251,9 +251,16 @@ func (p *Plane) openDelivery(context.Context) (err error) {
 	return p.openHistory()
 }
 
+// apartOptions are those of a store that is folded apart from the worker's own.
+func (p *Plane) apartOptions() projector.Options {
+	store := p.storeOptions()
+	store.Full = p.disk.WaitBriefly
+	return store
+}
+
 // openHistory makes what answers about the past.
 func (p *Plane) openHistory() (err error) {
-	from := snapshot.Beginnings{Conn: p.conn, Log: p.stream, Store: p.storeOptions, Trust: p.keys.Was}
+	from := snapshot.Beginnings{Conn: p.conn, Log: p.stream, Store: p.apartOptions, Trust: p.keys.Was}
 	p.history, err = snapshot.NewHistory(snapshot.HistoryOptions{
 		Dir: p.opt.dir().Past(), Nearest: from.Nearest, Open: from.Open, Begins: p.stream.Begins, Live: p.store, Room: p.disk.HasHeadroom,
 		Tables: snapshot.TableOptions{Capacity: p.opt.TableEntries, CacheBytes: 8 << 20, Workers: 1}, Logger: p.log,
@@ -266,8 +273,8 @@ func (p *Plane) openHistory() (err error) {
 }
 
 func (p *Plane) compaction() snapshot.CompactorOptions {
-	store := p.storeOptions()
-	store.Full, store.Headroom = nil, nil // what it makes is thrown away
+	store := p.apartOptions()
+	store.Headroom = nil // what it makes is thrown away
 	return snapshot.CompactorOptions{
 		Conn: p.conn, Log: p.stream, Live: p.store, Store: store, Scratch: p.opt.dir().Compaction(), Worker: p.opt.Name,
 		Signer: p.keys.Ring().Current, Trust: p.keys.Was, Links: p.monitor.Confirm, Logger: p.log,

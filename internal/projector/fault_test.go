@@ -169,3 +169,22 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	require.Equal(t, uint64(3), p.Applied())
 	require.NoError(t, p.Close())
 }
+
+// TestAFullDiskEndsAFoldApart, and not the process: what takes the room may be its own files.
+func TestAFullDiskEndsAFoldApart(t *testing.T) {
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	p, err := Open("store", Options{Partitions: testPartitions, Created: time.Unix(1, 0), fs: fs, flush: 1, Apart: true, Full: func() {}})
+	require.NoError(t, err)
+	j := &journal{}
+	verdict(t, p, j.add(update(t, 1, 1, "a", "role", "web")))
+	full.Store(true)
+	second, third := j.add(update(t, 2, 1, "b", "role", "web")), j.add(update(t, 3, 1, "c", "role", "web"))
+	require.ErrorIs(t, errors.Join(p.Apply([]streams.Message{second}), p.Apply([]streams.Message{third})), syscall.ENOSPC)
+	require.ErrorIs(t, p.Close(), syscall.ENOSPC)
+}

@@ -45,8 +45,16 @@ func (p *Projector) makeRoom() error {
 	if f.bytes == 0 || f.bytes < p.opt.flush && time.Since(f.since) < flushEvery {
 		return nil
 	}
+	var failed <-chan error // that of a store apart may fail
+	if p.opt.Apart {
+		failed = p.unflushed
+	}
 	if f.under != nil {
-		<-f.under
+		select {
+		case <-f.under:
+		case err := <-failed:
+			return err
+		}
 	}
 	var err error
 	f.under, err = p.db.AsyncFlush()
@@ -56,7 +64,8 @@ func (p *Projector) makeRoom() error {
 
 // listenToFlushes ends the process when a flush fails that nobody waits for. Pebble
 // would try for ever, and hold more and more in memory; the next process folds again
-// from what is on disk. A compaction that fails is tried again, and loses nothing.
+// from what is on disk. A compaction that fails is tried again, and loses nothing. Of a
+// store apart the fold ends with it.
 func (p *Projector) listenToFlushes(l *pebble.EventListener) {
 	var flush atomic.Pointer[error] // how the last one ended; one that had nothing to write has an error, too
 	l.FlushEnd = func(info pebble.FlushInfo) { flush.Store(&info.Err) }
@@ -65,7 +74,7 @@ func (p *Projector) listenToFlushes(l *pebble.EventListener) {
 		case p.unflushed <- err:
 		default:
 		}
-		if last := flush.Load(); last != nil && *last == err && !p.asked.Load() {
+		if last := flush.Load(); last != nil && *last == err && !p.asked.Load() && !p.opt.Apart {
 			pebbleLog{p.log}.Fatalf("flush: %v", err)
 		}
 	}

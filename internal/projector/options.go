@@ -24,8 +24,11 @@ type Options struct {
 	Metrics   Metrics
 	// Full is called when a write meets a full disk. Writes wait until it
 	// returns, then the one that failed is tried once more; when that fails too
-	// the process ends, as it does at once when Full is nil.
+	// the process ends, as it does at once when Full is nil, but for a store Apart.
 	Full func()
+	// Apart: the store is not the one that a worker serves. A flush that fails ends the fold, and
+	// not the process.
+	Apart bool
 	// Corrupt is called at most once, when a read of the store meets damage. What
 	// is open cannot go on for long; the next Open fails with *CorruptError.
 	Corrupt func(err error)

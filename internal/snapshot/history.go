@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
@@ -186,10 +187,10 @@ func (h *History) make(ctx context.Context, seq uint64) (*Moment, error) {
 	began := time.Now()
 	r, err := h.begin(ctx, seq, dir)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(roomless(err), os.RemoveAll(dir))
 	}
 	if err := h.foldTo(ctx, r, seq); err != nil {
-		return nil, errors.Join(err, r.Close(), os.RemoveAll(dir))
+		return nil, errors.Join(roomless(errors.Join(err, r.Close())), os.RemoveAll(dir))
 	}
 	h.log.Debug("the past is folded", "seq", seq, "seconds", time.Since(began).Seconds())
 	tables := NewTables(r.store, h.opt.Tables)
@@ -197,6 +198,14 @@ func (h *History) make(ctx context.Context, seq uint64) (*Moment, error) {
 		Seq: seq, Store: r.store, Composer: NewComposer(Options{CacheBytes: h.opt.Tables.CacheBytes}), Tables: tables, Blocks: NewBlocks(tables),
 		dir: dir, used: time.Now(),
 	}, nil
+}
+
+// roomless is err, or that the disk was full.
+func roomless(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return NoRoomError{}
+	}
+	return err
 }
 
 // begin opens the nearest mark at or before seq, or begins elsewhere where that is nearer.

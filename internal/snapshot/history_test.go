@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,6 +88,24 @@ func TestThePastIsTheFoldOfTheLogUpToIt(t *testing.T) {
 		done()
 		require.Zero(t, whole.Load(), "the marks are there after a restart")
 	}
+}
+
+// A fold of the past that fills the disk has no room there, and gives back what it took.
+func TestAFoldOfThePastThatFillsTheDiskGivesItBack(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := past(t, &sliceLog{}, dir, func(opt *HistoryOptions) {
+		opt.Nearest = func(context.Context, uint64) (Beginning, error) {
+			return Beginning{Begin: func(_ context.Context, dir string, _ uint64) (*Replayed, error) {
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, "store"), 0o700))
+				return nil, fmt.Errorf("write a table: %w", syscall.ENOSPC)
+			}}, nil
+		}
+	})
+	_, _, err := h.At(t.Context(), 1)
+	require.ErrorIs(t, err, NoRoomError{})
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func openStore(t *testing.T) *projector.Projector {

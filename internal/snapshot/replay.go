@@ -75,6 +75,7 @@ func Begin(log Log, dir string, opt projector.Options) (*Replayed, error) {
 }
 
 func begin(log Log, dir string, opt projector.Options) (*Replayed, error) {
+	opt.Apart = true
 	store, err := projector.Open(dir, opt)
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)

@@ -23,38 +23,61 @@ const (
 
 // Put stores what r yields under a name that has nothing yet, and returns once
 // the server has acknowledged all of it. After an error nobody may refer to the
-// object: parts of it may be stored, until Sweep.
+// object. What was stored of it is removed, or stays until Sweep where the server does not
+// answer.
 //
 // The client library has a Put of its own. It makes a publisher for each object,
 // whose goroutine it leaves behind for ever when it is done before that has begun.
 func (o *Objects) Put(ctx context.Context, name string, r io.Reader) (Object, error) {
 	ctx, cancel := o.c.during(ctx, objectPatience)
 	defer cancel()
-	info, err := o.put(ctx, name, r)
-	if err != nil {
+	info := &jetstream.ObjectInfo{Bucket: o.name, NUID: rand.Text()}
+	info.ObjectMeta = jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: objectChunk}}
+	f := &flight{ctx: ctx, js: o.c.js, most: o.inFlight / objectChunk}
+	if err := o.put(f, info, r); err != nil {
+		o.abandon(context.WithoutCancel(ctx), f, o.object(info).chunk)
 		return Object{}, fmt.Errorf("store object %s in %s: %w", name, o.name, err)
 	}
 	return o.object(info), nil
 }
 
-func (o *Objects) put(ctx context.Context, name string, r io.Reader) (*jetstream.ObjectInfo, error) {
-	info := &jetstream.ObjectInfo{Bucket: o.name, NUID: rand.Text()}
-	info.ObjectMeta = jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: objectChunk}}
-	f := &flight{ctx: ctx, js: o.c.js, most: o.inFlight / objectChunk}
+// abandonPatience bounds each of two waits: for what is on its way, and until it is removed.
+const abandonPatience = 2 * time.Second
+
+// abandon removes what was stored of an object, once what is on its way has landed. A transfer
+// that failed for want of room would take more of it each time.
+func (o *Objects) abandon(ctx context.Context, f *flight, chunk string) {
+	landing, cancel := o.c.during(ctx, abandonPatience)
+	defer cancel()
+	for f.ctx = landing; landing.Err() == nil && len(f.acks) > 0; {
+		_ = f.land(0) // some fail, as the one did that ended the transfer
+	}
+	ctx, cancel = o.c.during(ctx, abandonPatience)
+	defer cancel()
+	s, err := o.c.js.Stream(ctx, o.stream)
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(chunk))
+	}
+	if err != nil {
+		o.c.log.Debug("parts of an object are left until they are swept", "stream", o.stream, "error", err)
+	}
+}
+
+func (o *Objects) put(f *flight, info *jetstream.ObjectInfo, r io.Reader) error {
 	sum := sha256.New()
-	for subject := chunksPrefix + o.name + chunksInfix + info.NUID; ; {
+	for subject := o.object(info).chunk; ; {
 		chunk := make([]byte, objectChunk) // the library may send it again
 		n, err := io.ReadFull(r, chunk)
 		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !end {
-			return nil, err
+			return err
 		}
 		if n > 0 {
 			_, _ = sum.Write(chunk[:n]) // never fails
 			info.Chunks++
 			info.Size += uint64(n)
 			if err := f.send(&nats.Msg{Subject: subject, Data: chunk[:n]}); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if end {
@@ -62,25 +85,25 @@ func (o *Objects) put(ctx context.Context, name string, r io.Reader) (*jetstream
 		}
 	}
 	if err := f.land(0); err != nil {
-		return nil, err
+		return err
 	}
 	info.Digest = jetstream.GetObjectDigestValue(sum)
 	var body bytes.Buffer
 	if err := json.NewEncoder(&body).Encode(info); err != nil {
-		return nil, err
+		return err
 	}
 	meta := &nats.Msg{
-		Subject: chunksPrefix + o.name + namesInfix + base64.URLEncoding.EncodeToString([]byte(name)), Data: bytes.TrimSpace(body.Bytes()),
+		Subject: chunksPrefix + o.name + namesInfix + base64.URLEncoding.EncodeToString([]byte(info.Name)), Data: bytes.TrimSpace(body.Bytes()),
 		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
 	}
 	if err := f.send(meta); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.land(0); err != nil {
-		return nil, err
+		return err
 	}
 	info.ModTime = time.Now().UTC()
-	return info, nil
+	return nil
 }
 
 // flight is what was sent and is not acknowledged yet, oldest first.
@@ -115,6 +138,7 @@ func (f *flight) land(left int) error {
 		select {
 		case <-f.acks[0].Ok():
 		case err := <-f.acks[0].Err():
+			f.acks = f.acks[1:]
 			return err
 		case <-late.C:
 			return fmt.Errorf("%w: the server has stored nothing for %v", ErrUnknown, commitTimeout)

@@ -108,6 +108,12 @@ func TestATransferThatBreaksOffLeavesNothingToRead(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	_, err = o.Get(within(t), "a")
 	require.ErrorIs(t, err, ErrNotFound)
+	called, cancel := context.WithCancel(t.Context())
+	_, err = o.Put(called, "b", &calledOff{1 << 20, cancel})
+	require.ErrorIs(t, err, context.Canceled)
+	info, err := c.streamInfo(within(t), "OBJ_"+testObjects)
+	require.NoError(t, err)
+	require.Zero(t, info.State.Msgs, "what was sent takes no room")
 }
 
 type failingReader struct{ err error }

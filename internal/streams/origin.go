@@ -301,10 +301,25 @@ func (l *beginning) Purge(ctx context.Context, o Origin) error {
 // logIDOf is a log's identity by when it was made.
 func logIDOf(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 10) }
 
+// before reports whether an event lies before the log's origin, as far as that is known: it is
+// removed, or is to be.
+func (l *beginning) before(seq uint64) bool {
+	at := l.origin.Load()
+	return at != nil && seq < at.Seq
+}
+
+// otherwise reports whether an event is removed that was thought to be there, or the other way
+// round: others compact the log, and may be cut off before they remove anything.
+func (l *beginning) otherwise(ctx context.Context, seq uint64, removed bool) bool {
+	err := l.Removed(ctx, seq)
+	is := errors.As(err, new(*CompactedError))
+	return (is || err == nil) && is != removed
+}
+
 // expecting is o as the server is to compare it: of a subject whose events are all removed
 // it knows no last one.
-func (l *beginning) expecting(o *Outgoing) *Outgoing {
-	if at := l.origin.Load(); at == nil || o.Expect == 0 || o.Expect >= at.Seq {
+func (o *Outgoing) expecting(removed bool) *Outgoing {
+	if !removed {
 		return o
 	}
 	first := *o

@@ -169,6 +169,40 @@ func TestAWriteExpectsWhatWasRemoved(t *testing.T) {
 	}
 }
 
+// A second compaction that was cut off behind its record has removed nothing: a log that is
+// opened then takes the writes that it took before, and goes on once all is removed.
+func TestAWriteExpectsWhatIsToBeRemoved(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	fillNodes(t, l, 1, 3)
+	compact(t, c, l, originAt(t, l, 2, ""))
+	web, _, err := l.Publish(t.Context(), Append{Event: node("web", 1)})
+	require.NoError(t, err)
+	db, _, err := l.Publish(t.Context(), Append{Event: node("db", 1)})
+	require.NoError(t, err)
+	fillNodes(t, l, 4, 6)
+	next := originAt(t, l, 7, "")
+	stands, err := FindOrigin(t.Context(), c)
+	require.NoError(t, err)
+	next.Revision = stands.Revision
+	_, err = RecordOrigin(t.Context(), c, next)
+	require.NoError(t, err)
+
+	for _, l := range []*Log{openLog(t, c), l} {
+		seq, dup, err := l.Publish(t.Context(), Append{Event: node("web", int(web)), After: web})
+		require.NoError(t, err)
+		assert.False(t, dup)
+		_, _, err = l.Publish(t.Context(), Append{Event: node("web", 99), After: web})
+		require.ErrorIs(t, err, ErrWrongSequence, "another came between")
+		web = seq
+	}
+	opened := openLog(t, c)
+	require.EqualValues(t, 7, opened.Begins())
+	require.NoError(t, l.Purge(t.Context(), next))
+	_, _, err = opened.Publish(t.Context(), Append{Event: node("db", 2), After: db})
+	require.NoError(t, err)
+}
+
 // A log of an older release says how it can be compacted.
 func TestALogThatNobodyMayPurgeSaysSo(t *testing.T) {
 	c := embedded(t)

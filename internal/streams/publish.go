@@ -256,9 +256,9 @@ func (l *Log) dispatch() {
 func (l *Log) single(ctx context.Context, o *Outgoing) result {
 	var b backoff.Backoff
 	var unknown error
-	looked := false
+	removed, looked := l.before(o.Expect), false
 	for {
-		a, err := l.c.store(ctx, newEncoder("").encode(l.expecting(o), 0), requestTimeout)
+		a, err := l.c.store(ctx, newEncoder("").encode(o.expecting(removed), 0), requestTimeout)
 		if err == nil && a.Duplicate {
 			var ours bool
 			if ours, err = l.stored(ctx, a.Seq, o); err == nil && !ours {
@@ -267,8 +267,8 @@ func (l *Log) single(ctx context.Context, o *Outgoing) result {
 			}
 		}
 		if o.Expect > 0 && errors.Is(err, ErrWrongSequence) {
-			if !looked && !inFlight(err) && errors.As(l.Removed(ctx, o.Expect), new(*CompactedError)) {
-				looked = true
+			if !looked && !inFlight(err) && l.otherwise(ctx, o.Expect, removed) {
+				removed, looked = !removed, true
 				continue
 			}
 			if a.Seq, err = l.behind(ctx, o, err); err == nil {
