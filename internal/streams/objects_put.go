@@ -24,7 +24,7 @@ const (
 // Put stores what r yields under a name that has nothing yet, and returns once
 // the server has acknowledged all of it. After an error nobody may refer to the
 // object. What was stored of it is removed, or stays until Sweep where the server does not
-// answer.
+// answer, or did not say whether it took the last of it.
 //
 // The client library has a Put of its own. It makes a publisher for each object,
 // whose goroutine it leaves behind for ever when it is done before that has begun.
@@ -35,7 +35,9 @@ func (o *Objects) Put(ctx context.Context, name string, r io.Reader) (Object, er
 	info.ObjectMeta = jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: objectChunk}}
 	f := &flight{ctx: ctx, js: o.c.js, most: o.inFlight / objectChunk}
 	if err := o.put(f, info, r); err != nil {
-		o.abandon(context.WithoutCancel(ctx), f, o.object(info).chunk)
+		if info.Digest == "" { // else its name is sent, and it may be stored whole
+			o.abandon(context.WithoutCancel(ctx), f, o.object(info).chunk)
+		}
 		return Object{}, fmt.Errorf("store object %s in %s: %w", name, o.name, err)
 	}
 	return o.object(info), nil
