@@ -91,6 +91,8 @@ func TestConstraintsHold(t *testing.T) {
 		{"a child of what is held", `{"a":{"b":1}}`, []Policy{guard(`{"a": {"required": ["b"]}}`), patch(`{"a": {"b": null}}`)}, `conflict of later; a: missing property 'b' (guard)`},
 		{"an element of a list", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": [2, 1]}`)}, `conflict of later; a.1: value must be 2 (guard)`},
 		{"the list cut off", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": [1]}`)}, `conflict of later; a.1: the patch takes the value away (guard)`},
+		{"an object in place of the list", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": {"x": 1}}`)}, `conflict of later; a.1: the patch takes the value away (guard)`},
+		{"an object like the list", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": {"1": 2}}`)}, `MODIFIED {"a":{"1":2}}`},
 		{"the whole payload", `{}`, []Policy{guard(`{"": {"maxProperties": 1}}`), patch(`{"a": 1, "b": 2}`)}, `conflict of later; /: maxProperties: got 2, want 1 (guard)`},
 		{"an empty object in place of the parent", `{"a":7}`, []Policy{guard(`{"a": {"type": "integer"}}`), patch(`{"a": {}}`)}, `conflict of later; a: got object, want integer (guard)`},
 		{
