@@ -106,6 +106,15 @@ func TestLoadReadsFilesDirectoriesAndStdin(t *testing.T) {
 	require.Equal(t, "stdin", docs[3].File)
 }
 
+func TestALinkToADirectoryIsOne(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "current")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("a: 1"), 0o600))
+	require.NoError(t, os.Symlink(dir, link))
+	docs, faults := Load([]string{link}, strings.NewReader(""))
+	require.Equal(t, "1:{\"a\":1}\n", render(docs, faults))
+	require.Equal(t, filepath.Join(link, "a.yaml"), docs[0].File)
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("a: &x {q: 1}\nb: *x\n---\n- 1\n")
 	f.Add("{\"a\":1}\n{\"b\":}\n[1,2]")

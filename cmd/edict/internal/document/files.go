@@ -72,12 +72,16 @@ func Expand(path string, more ...string) ([]string, error) {
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
+	root := path
+	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		root += string(filepath.Separator) // or the walk would see the link alone
+	}
 	var files []string
-	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		hidden := strings.HasPrefix(d.Name(), ".") && p != path
+		hidden := strings.HasPrefix(d.Name(), ".") && p != root
 		if d.IsDir() && hidden {
 			return filepath.SkipDir
 		}
