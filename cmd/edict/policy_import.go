@@ -134,6 +134,9 @@ func (m *importer) read(files []string) iter.Seq[author.Draft] {
 				m.giveUp(err)
 				continue
 			}
+			if len(below) == 0 {
+				m.giveUp(document.NoFiles(path))
+			}
 			for _, file := range below {
 				if !m.readFile(file, yield) {
 					return

@@ -26,10 +26,7 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 			continue
 		}
 		if len(files) == 0 {
-			faults = append(faults, Fault{
-				File: path, Unreadable: true,
-				Message: "no file below this directory ends with " + strings.Join(extensions, ", "),
-			})
+			faults = append(faults, NoFiles(path))
 		}
 		for _, file := range files {
 			text, name, err := read(file, stdin)
@@ -42,6 +39,12 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 		}
 	}
 	return docs, faults
+}
+
+// NoFiles is the fault of a directory without files to read: it is likelier the wrong one than
+// meant.
+func NoFiles(dir string) Fault {
+	return Fault{File: dir, Message: "no file below this directory ends with " + strings.Join(extensions, ", "), Unreadable: true}
 }
 
 // Unreadable is the fault of a file that could not be had.
