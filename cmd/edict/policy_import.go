@@ -156,7 +156,7 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 	defer input.Close()
 	m.total += total
 	m.bar.SetTotal(m.total)
-	for doc, fault := range documents(name, &lineCounter{input, m.bar, &m.some}) {
+	for doc, fault := range documents(name, &lineCounter{r: input, bar: m.bar, some: &m.some}) {
 		if fault != nil && fault.Line == 0 {
 			m.giveUp(fault)
 			continue
