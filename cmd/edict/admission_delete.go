@@ -75,12 +75,10 @@ func (a admissionCommands) deleteFiles(ctx context.Context, c *client.Client, fi
 	return errs
 }
 
-// admissionDelete deletes a policy that was found; with dry that is all.
+// admissionDelete deletes a policy that was found; with dry the plane says whether it would.
 func (a admissionCommands) admissionDelete(ctx context.Context, c *client.Client, p resource.AdmissionPolicy, dry bool) error {
-	if !dry {
-		if err := c.Admission.Delete(ctx, p.ID); err != nil {
-			return err
-		}
+	if err := c.Admission.Delete(ctx, p.ID, dryCalls(dry)...); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "admission/%s deleted%s\n", p.Name, dryNote(dry))
 	return err
