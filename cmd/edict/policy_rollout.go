@@ -43,13 +43,9 @@ rollout has stopped or was aborted meanwhile.`,
 			if timeout > 0 && !watch {
 				return cli.Usage(cmd, "--timeout is for -w")
 			}
-			id, err := uuid.Parse(args[0])
-			if err != nil { // of a deleted policy there is no name
-				p, err := findPolicy(cmd.Context(), c, project, args[0])
-				if err != nil {
-					return err
-				}
-				id = p.ID
+			id, err := idOfPolicy(cmd.Context(), c, project, args[0])
+			if err != nil {
+				return err
 			}
 			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
 		},
