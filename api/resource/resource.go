@@ -88,6 +88,18 @@ func (o Order) Whole() *NewOrder {
 	return whole
 }
 
+// Order is o without what it does not set.
+func (o NewOrder) Order() Order {
+	order := Order{Priority: o.Priority, DefaultDeny: o.DefaultDeny}
+	if o.Tier != nil {
+		order.Tier = *o.Tier
+	}
+	if o.Mode != nil {
+		order.Mode = *o.Mode
+	}
+	return order
+}
+
 // Patch is what an author sends to revise a policy; what is nil stays as it
 // is. ExpectedRevisionID makes the change conditional on the head.
 type Patch struct {

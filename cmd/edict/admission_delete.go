@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
@@ -15,8 +18,8 @@ func (a admissionCommands) admissionDeleteCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "delete NAME|ID... | -f FILE...", Short: "Delete admission policies", Args: cli.Args(0, -1),
-		Long: `Delete admission policies, by name or id, or those that files name; what the files say of
-them otherwise does not count.`,
+		Long: `Delete admission policies, by name or id, or those that files name within their level and
+owner; what the files say of them otherwise does not count.`,
 		Example: `  edict admission delete no-telnet
   edict admission delete -f policies/ --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -28,15 +31,15 @@ them otherwise does not count.`,
 				return err
 			}
 			if len(files) > 0 {
-				drafts, err := a.admissionDrafts(cmd.Context(), files)
+				return a.deleteFiles(cmd.Context(), c, files, dry)
+			}
+			return each(args, func(name string) error {
+				p, err := findAdmission(cmd.Context(), c, name)
 				if err != nil {
 					return err
 				}
-				for _, d := range drafts {
-					args = append(args, d.Name)
-				}
-			}
-			return each(args, func(name string) error { return a.admissionDelete(cmd.Context(), c, name, dry) })
+				return a.admissionDelete(cmd.Context(), c, p, dry)
+			})
 		},
 	}
 	a.clientFlags(cmd)
@@ -45,17 +48,38 @@ them otherwise does not count.`,
 	return cmd
 }
 
-// admissionDelete deletes a policy; with dry it looks whether there is one.
-func (a admissionCommands) admissionDelete(ctx context.Context, c *client.Client, name string, dry bool) error {
-	p, err := findAdmission(ctx, c, name)
+// deleteFiles deletes the policies that files name, as apply knows them: another level or owner
+// may have one of the same name.
+func (a admissionCommands) deleteFiles(ctx context.Context, c *client.Client, files []string, dry bool) error {
+	drafts, err := a.admissionDrafts(ctx, files)
 	if err != nil {
 		return err
 	}
-	if !dry {
-		if err := c.Admission.Delete(ctx, p.ID); err != nil {
+	there := map[author.AdmissionName]resource.AdmissionPolicy{}
+	for p, err := range c.Admission.All(ctx, nil) {
+		if err != nil {
 			return err
 		}
+		there[author.NameOf(documentOf(p))] = p
 	}
-	_, err = fmt.Fprintf(a.stdout, "admission/%s deleted%s\n", p.Name, dryNote(dry))
+	var errs error
+	for _, d := range drafts {
+		p, found := there[author.NameOf(d.AdmissionPolicy)]
+		if !found {
+			missing := resource.AdmissionPolicy{PolicyType: string(d.Level), TenantID: d.Tenant, UserID: d.User}
+			errs = errors.Join(errs, cli.Failed(cli.NotFound, "no admission policy %q of %s; see 'edict admission list'", d.Name, levelAndOwner(missing)))
+			continue
+		}
+		errs = errors.Join(errs, a.admissionDelete(ctx, c, p, dry))
+	}
+	return errs
+}
+
+// admissionDelete deletes a policy that was found; with dry the plane says whether it would.
+func (a admissionCommands) admissionDelete(ctx context.Context, c *client.Client, p resource.AdmissionPolicy, dry bool) error {
+	if err := c.Admission.Delete(ctx, p.ID, dryCalls(dry)...); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "admission/%s deleted%s\n", p.Name, dryNote(dry))
 	return err
 }

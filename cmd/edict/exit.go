@@ -38,7 +38,10 @@ func (a *console) exit(err error) int {
 	f := failure{Message: explain(err), Exit: code}
 	var p *client.Problem
 	if errors.As(err, &p) {
-		f.Message, f.Code, f.Status, f.CorrelationID, f.Errors = p.Detail, p.Code, p.Status, p.CorrelationID, p.Errors
+		f.Code, f.Status, f.CorrelationID, f.Errors = p.Code, p.Status, p.CorrelationID, p.Errors
+	}
+	if err == error(p) { //nolint:errorlint // wrapped it says more: of what, or of when
+		f.Message = p.Detail
 	}
 	a.tellFailure(f)
 	return code

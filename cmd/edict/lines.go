@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 )
@@ -92,16 +93,21 @@ func firstByte(r io.Reader) (c byte, whole io.Reader, err error) {
 	return ' ', in, nil
 }
 
-// lineCounter shows how many lines were sent, and notes whether there was a byte.
+// lineCounter shows how many lines were sent, and notes whether there was a byte, and what
+// kept it from reading on.
 type lineCounter struct {
-	r    io.Reader
-	bar  *progress.Work
-	some *bool
+	r      io.Reader
+	bar    *progress.Work
+	some   *bool
+	failed atomic.Pointer[error]
 }
 
 func (c *lineCounter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	*c.some = *c.some || n > 0
 	c.bar.Add(int64(bytes.Count(p[:n], []byte{'\n'})))
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.failed.Store(&err)
+	}
 	return n, err
 }

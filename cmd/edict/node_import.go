@@ -56,8 +56,12 @@ func (a nodeCommands) nodeImport(cmd *cobra.Command, file string, dry bool) erro
 		return cli.Failed(cli.Unreadable, "%s is not NDJSON: want a line a node, such as %s", name, nodeLine)
 	}
 	bar := progress.Start(a.stderr, "importing", "lines", total)
-	result, err := c.Nodes.Import(cmd.Context(), project, &lineCounter{whole, bar, new(bool)}, dryCalls(dry)...)
+	sent := &lineCounter{r: whole, bar: bar, some: new(bool)}
+	result, err := c.Nodes.Import(cmd.Context(), project, sent, dryCalls(dry)...)
 	bar.Stop()
+	if unread := sent.failed.Load(); err != nil && unread != nil && cmd.Context().Err() == nil {
+		return cli.Failed(cli.Unreadable, "%s: %v; nodes of the lines before may be registered", name, *unread)
+	}
 	if err != nil {
 		return err
 	}

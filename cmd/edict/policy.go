@@ -40,16 +40,32 @@ func (a policyCommands) namedPolicy(cmd *cobra.Command, name string) (*client.Cl
 	return c, p, err
 }
 
-// findPolicy reads a policy by its slug or its id.
+// findPolicy reads a policy by its slug or its id. What reads as an id may be a slug: a hash
+// does.
 func findPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name string) (resource.Policy, error) {
+	missing := noPolicy(name, project)
 	if id, err := uuid.Parse(name); err == nil {
-		return c.Policies.Get(ctx, project, id)
+		p, err := c.Policies.Get(ctx, project, id)
+		if codeOf(err) != cli.NotFound {
+			return p, err
+		}
+		missing = err
 	}
 	p, ok, err := c.Policies.Named(ctx, project, name)
 	if err == nil && !ok {
-		err = noPolicy(name, project)
+		err = missing
 	}
 	return p, err
+}
+
+// idOfPolicy is the id of a policy that is named by its slug or its id, which names one that was
+// deleted, too.
+func idOfPolicy(ctx context.Context, c *client.Client, project uuid.UUID, name string) (uuid.UUID, error) {
+	p, err := findPolicy(ctx, c, project, name)
+	if id, none := uuid.Parse(name); none == nil && err != nil && exitCode(err) == cli.NotFound {
+		return id, nil
+	}
+	return p.ID, err
 }
 
 func noPolicy(name string, project uuid.UUID) error {

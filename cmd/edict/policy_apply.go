@@ -44,13 +44,18 @@ those that the project has beside them are deleted, once all files are applied.`
 				return err
 			}
 			work := applying{a, c, project, drafts, prune}
-			switch err := work.check(cmd); {
-			case err != nil:
+			if err := work.check(cmd); err != nil {
 				return err
-			case dry:
+			}
+			if strict || !dry { // a dry run has warnings of its own
+				if err := work.warned(cmd.Context(), strict, warnings); err != nil {
+					return err
+				}
+			}
+			if dry {
 				return work.dry(cmd.Context())
 			}
-			return work.do(cmd.Context(), strict, warnings)
+			return work.do(cmd.Context())
 		},
 	}
 	a.policyClient(cmd)
@@ -153,15 +158,20 @@ type applying struct {
 	prune   string // prefix of the owner whose other policies go; "": none do
 }
 
-func (a applying) do(ctx context.Context, strict, warnings bool) error {
-	n, err := a.warn(ctx, a.c, a.project, a.drafts, strict || warnings)
-	if err != nil && strict {
-		return err // apply would say what is wrong with one of many
+// warned tells the warnings, all or a few. Strictly, there may be none.
+func (a applying) warned(ctx context.Context, strict, all bool) error {
+	n, err := a.warn(ctx, a.c, a.project, a.drafts, strict || all)
+	if !strict {
+		return nil // apply says what is wrong with one of many
 	}
-	if n > 0 && strict {
+	if err == nil && n > 0 {
 		fmt.Fprintf(a.stderr, "edict: %s; nothing was sent\n", cli.Counted(n, "warning"))
-		return cli.Exit(cli.Differs)
+		err = cli.Exit(cli.Differs)
 	}
+	return err
+}
+
+func (a applying) do(ctx context.Context) error {
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "policies", int64(len(a.drafts)))
 	results, err := author.Apply(ctx, a.c.Policies, a.project, a.drafts, func() { bar.Add(1) })

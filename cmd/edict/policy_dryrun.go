@@ -98,7 +98,7 @@ func (a policyCommands) effects(ctx context.Context, c *client.Client, project u
 	}
 	shown := all
 	for _, x := range others {
-		shown = append(shown, dryRun{Slug: x.Slug, Outcome: x.Outcome})
+		shown = append(shown, dryRun{x.Slug, x.Outcome, nothingChanged()})
 	}
 	err = a.print(shown, func(w io.Writer) {
 		writeDryRuns(w, all)
@@ -118,6 +118,14 @@ func (a policyCommands) effects(ctx context.Context, c *client.Client, project u
 		}
 	}
 	return nil
+}
+
+// nothingChanged is a dry run that was not asked for, with the lists that programs look into.
+func nothingChanged() resource.DryRun {
+	return resource.DryRun{
+		MatchedNodeIDs: []string{}, UnreachableNodeIDs: []string{}, Warnings: []resource.Warning{},
+		RuleDiff: resource.Diff{Added: []resource.Rule{}, Removed: []resource.Rule{}, Modified: []resource.Modified{}},
+	}
 }
 
 func dryRuns(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft) ([]dryRun, error) {

@@ -134,6 +134,9 @@ func (m *importer) read(files []string) iter.Seq[author.Draft] {
 				m.giveUp(err)
 				continue
 			}
+			if len(below) == 0 {
+				m.giveUp(document.NoFiles(path))
+			}
 			for _, file := range below {
 				if !m.readFile(file, yield) {
 					return
@@ -153,7 +156,7 @@ func (m *importer) readFile(file string, yield func(author.Draft) bool) bool {
 	defer input.Close()
 	m.total += total
 	m.bar.SetTotal(m.total)
-	for doc, fault := range documents(name, &lineCounter{input, m.bar, &m.some}) {
+	for doc, fault := range documents(name, &lineCounter{r: input, bar: m.bar, some: &m.some}) {
 		if fault != nil && fault.Line == 0 {
 			m.giveUp(fault)
 			continue

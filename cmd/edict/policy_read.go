@@ -82,13 +82,9 @@ func (a policyCommands) policyGetCommand() *cobra.Command {
 
 // policyAt reads a policy as it was. A slug is that of a policy that there is now.
 func policyAt(ctx context.Context, c *client.Client, project uuid.UUID, name, at string) (resource.Policy, error) {
-	id, err := uuid.Parse(name)
+	id, err := idOfPolicy(ctx, c, project, name)
 	if err != nil {
-		now, err := findPolicy(ctx, c, project, name)
-		if err != nil {
-			return now, err
-		}
-		id = now.ID
+		return resource.Policy{}, err
 	}
 	p, err := c.Policies.GetAt(ctx, project, id, at)
 	return p, atMoment(err, "policy "+name, at)

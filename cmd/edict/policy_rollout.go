@@ -31,7 +31,8 @@ applied it, the reason. For a deleted policy give the ID.
 Of a rollout in waves, show the newest wave, what its nodes report, and what it waits
 for; of one that has stopped, why.
 
-With -w, follow it until no node is behind and no wave is to open by itself. Exit codes:
+With -w, follow it until no node is behind and no wave is to open by itself, also over a
+moment in which the plane is away. Exit codes:
 0 no node is behind, 1 nodes are still (with -w: when --timeout has passed), or the
 rollout has stopped or was aborted meanwhile.`,
 		Args: cli.Args(1, 1),
@@ -43,13 +44,9 @@ rollout has stopped or was aborted meanwhile.`,
 			if timeout > 0 && !watch {
 				return cli.Usage(cmd, "--timeout is for -w")
 			}
-			id, err := uuid.Parse(args[0])
-			if err != nil { // of a deleted policy there is no name
-				p, err := findPolicy(cmd.Context(), c, project, args[0])
-				if err != nil {
-					return err
-				}
-				id = p.ID
+			id, err := idOfPolicy(cmd.Context(), c, project, args[0])
+			if err != nil {
+				return err
 			}
 			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
 		},
@@ -85,17 +82,26 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 		given = time.After(timeout)
 	}
 	var last string
-	saw := false
+	var r resource.Rollout
+	var p resource.Policy
+	asked, saw := false, false
 	for {
-		r, p, err := q.ask(ctx)
-		if err != nil {
+		now, of, err := q.ask(ctx)
+		var line string
+		switch {
+		case err == nil:
+			r, p, asked = now, of, true
+			line = rolloutLine(r, p)
+		case asked && isAway(err): // it is watched
+			line = "edict: " + explain(err)
+		default:
 			return err
 		}
-		if line := rolloutLine(r, p); watch && line != last {
+		if watch && line != last {
 			fmt.Fprintln(a.stderr, line)
 			last = line
 		}
-		if !watch || settled(r) {
+		if !watch || err == nil && settled(r) {
 			return a.endRollout(r, p, saw)
 		}
 		saw = saw || underWay(r)

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
 func TestARolloutNamesTheNodesThatRefuseAndWhy(t *testing.T) {
@@ -34,4 +40,35 @@ func TestWhatAnAuditCountedIsSaid(t *testing.T) {
 	require.Equal(t, "no node has counted yet; agents with --apply nftables do", auditedText(resource.Audited{}))
 	require.Equal(t, "of packets that nodes sent, its rules would have denied 1 and the default 3; of those that they received, 2 and 4; counted by 1 node",
 		auditedText(resource.Audited{Nodes: 1, Egress: 1, Ingress: 2, ByDefault: resource.AuditedByDefault{Egress: 3, Ingress: 4}}))
+}
+
+// Who waits is not done when the plane is away for a moment, as while it is restarted.
+func TestWhoWaitsOutlastsAPlaneThatIsAway(t *testing.T) {
+	t.Parallel()
+	const id = "0190a1b2-0000-7000-8000-000000000001"
+	behind, done := `{"desired":1,"applied":0,"lagging":[{"node_id":"n1"}]}`, `{"desired":1,"applied":1,"lagging":[]}`
+	for _, args := range [][]string{{"policy", "rollout", id, "-w"}, {"wait", "policy/" + id}} {
+		asked := 0
+		plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close") // or the client asks again by itself
+			w.Header().Set("Content-Type", "application/json")
+			if !strings.HasSuffix(r.URL.Path, "/rollout") {
+				fmt.Fprintf(w, `{"id":%q,"slug":"web"}`, id)
+				return
+			}
+			switch asked++; asked {
+			case 1:
+				_, _ = io.WriteString(w, behind)
+			case 2, 3:
+				panic(http.ErrAbortHandler)
+			default:
+				_, _ = io.WriteString(w, done)
+			}
+		}))
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), append(args, "--server", plane.URL), strings.NewReader(""), &stdout, &stderr)
+		plane.Close()
+		require.Equal(t, cli.Fine, code, stderr.String())
+		require.Equal(t, 1, strings.Count(stderr.String(), "no answer from the plane"), stderr.String())
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -52,22 +53,32 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string, dry bool
 	if err != nil {
 		return err
 	}
-	all := make([]staged, 0, len(drafts))
 	for _, d := range drafts {
-		id, exists := ids[d.Slug]
-		if !exists {
+		if _, exists := ids[d.Slug]; !exists {
 			return cli.Failed(cli.NotFound, "no policy %q to stage a revision of; 'edict policy apply' publishes its first", d.Slug)
 		}
+	}
+	all := make([]staged, 0, len(drafts))
+	for _, d := range drafts {
 		x := staged{Slug: d.Slug}
 		if x.DryRun, err = dryRunOf(cmd.Context(), c, project, ids, d); err != nil {
-			return err
+			break
 		}
 		preview := resource.Preview{Selector: d.Selector, Order: d.Order, Rules: d.Rules}
-		if x.Staged, err = c.Policies.Stage(cmd.Context(), project, id, preview, dryCalls(dry)...); err != nil {
-			return fmt.Errorf("policy %s: %w", d.Slug, err)
+		if x.Staged, err = c.Policies.Stage(cmd.Context(), project, ids[d.Slug], preview, dryCalls(dry)...); err != nil {
+			err = fmt.Errorf("policy %s: %w", d.Slug, err)
+			break
 		}
 		all = append(all, x)
 	}
+	if err != nil && len(all) == 0 {
+		return err
+	}
+	return errors.Join(err, a.tellStaged(all, dry))
+}
+
+// tellStaged prints what became of documents. Those behind one that was refused are not among them.
+func (a *console) tellStaged(all []staged, dry bool) error {
 	return a.print(all, func(w io.Writer) {
 		for _, x := range all {
 			x.DryRun.Warnings = nil // shown already, and where in the files they are

@@ -30,7 +30,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Use: "wait policy/NAME|node/ID... --for applied|deleted", Short: "Wait until policies or nodes have come so far", Args: cli.Args(1, -1),
 		Long: `Wait until a policy is applied, which is: all nodes that it is for report that they
 applied its head; or until a node is, which is: it reports that it applied all that it
-must. Or until they are deleted. Exit codes: 0 all have come so far, 1 the time is up.`,
+must. Or until they are deleted. While the plane is away it is asked again. Exit codes: 0 all have come so far, 1 the time is up.`,
 		Example: `  edict wait policy/shop-app-to-db --for applied --timeout 2m
   edict wait node/db-1 node/web-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,18 +95,24 @@ func (a *app) wait(ctx context.Context, q waitingFor, list []waited, timeout tim
 }
 
 func (a *app) waitOne(ctx context.Context, q waitingFor, x waited) error {
+	said := false // that the plane is away
 	for last := ""; ; {
 		state, err := q.state(ctx, x)
 		switch {
 		case ctx.Err() != nil:
 			return q.late(ctx, x, last)
-		case err != nil:
+		case err != nil && (last == "" || !isAway(err)):
 			return err
+		case err != nil && !said:
+			fmt.Fprintln(a.stderr, "edict: "+explain(err))
+			said = true
+		case err != nil:
 		case state == q.what:
 			_, err := fmt.Fprintf(a.stdout, "%s/%s %s\n", x.kind, x.name, state)
 			return err
+		default:
+			last, said = state, false
 		}
-		last = state
 		if backoff.Sleep(ctx, rolloutPause) != nil {
 			return q.late(ctx, x, last)
 		}

@@ -61,6 +61,10 @@ func (a *console) watch(ctx context.Context, show func() error) error {
 	return err
 }
 
+// isAway reports whether there was no answer: who watches or waits asks again, since a plane
+// that is restarted comes back.
+func isAway(err error) bool { return errors.As(err, new(*client.UnavailableError)) }
+
 // watchLooks is watch on a screen or none; it returns what the last look showed.
 func (a *console) watchLooks(ctx context.Context, show func() error, out io.Writer, screen bool) (last []byte, err error) {
 	tick := time.NewTicker(watchEvery)
@@ -72,7 +76,7 @@ func (a *console) watchLooks(ctx context.Context, show func() error, out io.Writ
 		switch {
 		case ctx.Err() != nil:
 			return last, nil
-		case err != nil && (first || !errors.As(err, new(*client.UnavailableError))):
+		case err != nil && (first || !isAway(err)):
 			return last, err
 		case err != nil:
 			fmt.Fprintln(a.stderr, "edict: "+explain(err))

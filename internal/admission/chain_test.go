@@ -58,7 +58,7 @@ func payload(t testing.TB, text string) map[string]any {
 // evaluate runs policies on a payload and says in a line what came out.
 func evaluate(t testing.TB, text string, policies ...Policy) string {
 	t.Helper()
-	r, err := patient().Evaluate(context.Background(), compiled(t, policies...), Request{Payload: payload(t, text), ServiceType: "vm"}, Options{})
+	r, err := patient().Evaluate(context.Background(), compiled(t, policies...), Request{Payload: payload(t, text), ServiceType: "vm", Labels: LabelsOf(payload(t, text))}, Options{})
 	return said(t, r, err)
 }
 
@@ -130,6 +130,11 @@ func TestAChain(t *testing.T) {
 				rego("u", User, 1, `{"service_provider": {"value": input.service_provider.constraints.allow_list[1]}}`),
 			},
 			`APPROVED {} on gcp`,
+		},
+		{
+			"asks nobody twice, whatever labels a request gives itself", `{"n":1,"metadata":{"labels":{"":""}}}`,
+			[]Policy{rego("a", Global, 1, `{"patch": {"n": input.current_request_payload.n + 1}}`)},
+			`MODIFIED {"metadata":{"labels":{"":""}},"n":2}`,
 		},
 		{
 			"has no opinion where a rule is undefined", `{}`,

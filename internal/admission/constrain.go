@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // constrain adds the constraints of a decision.
@@ -61,7 +62,8 @@ func pointed(err error) string {
 }
 
 // settle reads {"mode": "immutable"}, the specification's word: what the path
-// holds after the patch is what it holds for good, be it nothing.
+// holds after the patch is what it holds for good, be it nothing. What the schema
+// says beside it holds, too.
 func settle(source map[string]any, where path, after map[string]any) (map[string]any, error) {
 	mode, ok := source["mode"]
 	if !ok {
@@ -72,10 +74,17 @@ func settle(source map[string]any, where path, after map[string]any) (map[string
 	}
 	settled := maps.Clone(source)
 	delete(settled, "mode")
+	keyword, value := "not", any(map[string]any{})
 	if v, has := where.in(after); has {
-		settled["const"] = v
-	} else {
-		settled["not"] = map[string]any{}
+		keyword, value = "const", v
+	}
+	if _, said := settled[keyword]; !said {
+		settled[keyword] = value
+		return settled, nil
+	}
+	all, listed := settled["allOf"].([]any)
+	if _, said := settled["allOf"]; listed || !said { // what else it may be is no schema
+		settled["allOf"] = append(slices.Clip(all), map[string]any{keyword: value})
 	}
 	return settled, nil
 }

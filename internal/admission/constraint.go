@@ -163,21 +163,23 @@ func (h *held) broken(v any, size int) ([]Violation, error) {
 func (cs *constraints) afterPatch(before, after, patch map[string]any, size int) ([]Violation, error) {
 	var violations []Violation
 	for h := range cs.all {
+		now, has := h.path.in(after)
+		if !has {
+			// What a patch takes away need not be named by it: an object in place of a list
+			// leaves none of its elements.
+			if _, had := h.path.in(before); had {
+				violations = append(violations, violationOf(h.path, h.list[0].by, "the patch takes the value away"))
+			}
+			continue
+		}
 		if !h.path.touchedBy(patch) {
 			continue
 		}
-		now, has := h.path.in(after)
-		if has {
-			broken, err := h.broken(now, size)
-			if err != nil {
-				return nil, err
-			}
-			violations = append(violations, broken...)
-			continue
+		broken, err := h.broken(now, size)
+		if err != nil {
+			return nil, err
 		}
-		if _, had := h.path.in(before); had {
-			violations = append(violations, violationOf(h.path, h.list[0].by, "the patch takes the value away"))
-		}
+		violations = append(violations, broken...)
 	}
 	return violations, nil
 }

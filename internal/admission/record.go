@@ -112,9 +112,9 @@ func ReadRecord(text []byte) (r Record, err error) {
 // Request is what was asked; false when something of it was masked.
 func (r *Record) Request() (Request, bool) {
 	for _, m := range r.Masked {
-		field, _, _ := strings.Cut(m[1:], "/")
+		field, _, _ := strings.Cut(strings.TrimPrefix(m, "/"), "/")
 		switch field {
-		case fieldRequest, fieldUser, fieldTenant, fieldLabels:
+		case "", fieldRequest, fieldUser, fieldTenant, fieldLabels:
 			return Request{}, false
 		}
 	}

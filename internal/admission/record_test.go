@@ -52,6 +52,15 @@ func TestARecordSaysWhatWasAskedAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+// Who writes to the log by hand may say anything of what is masked.
+func TestARecordMaskedAtNoPointerIsNotWhole(t *testing.T) {
+	for _, at := range []string{"", "/", "request_payload/a"} {
+		r := Record{RequestPayload: map[string]any{}, Masked: []string{at}}
+		_, whole := r.Request()
+		require.False(t, whole, at)
+	}
+}
+
 func TestARecordOfAConflictNamesThePolicy(t *testing.T) {
 	r := NewRecord("", decided(t, `{"a":1}`, rego("p", User, 1, `{"constraints": {"a": {"const": 1}}}`), rego("q", User, 2, `{"patch": {"a": 2}}`)))
 	require.Equal(t, "conflict", r.Outcome)

@@ -193,7 +193,7 @@ func (s *Snapshot) match(r *Request) []*Compiled {
 		}
 	}
 	slices.SortFunc(found, inChain)
-	return found
+	return slices.Compact(found) // a label may be called what another term is
 }
 
 // put files the policy under the term that the fewest others are filed under,

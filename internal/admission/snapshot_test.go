@@ -16,6 +16,7 @@ func TestASnapshotFindsWhatASearchFinds(t *testing.T) {
 		return rapid.SampledFrom([]string{"", name + "1", name + "2"})
 	}
 	labels := rapid.MapOfN(rapid.SampledFrom([]string{"env", "app", ServiceTypeLabel}), rapid.SampledFrom([]string{"s1", "s2", "x"}), 0, 2)
+	asked := rapid.MapOfN(rapid.SampledFrom([]string{"env", "app", ServiceTypeLabel, "", ofTenant, ofUser}), rapid.SampledFrom([]string{"s1", "x", "", "t1", "u1"}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
 		s := NewSnapshot(0)
 		all := map[string]*Compiled{}
@@ -37,7 +38,7 @@ func TestASnapshotFindsWhatASearchFinds(t *testing.T) {
 			all[id] = c
 			s = s.With(uint64(v), c)
 		}
-		r := &Request{ServiceType: few("s").Draw(t, "asked service"), TenantID: few("t").Draw(t, "asked tenant"), UserID: few("u").Draw(t, "asked user"), Labels: labels.Draw(t, "labels")}
+		r := &Request{ServiceType: few("s").Draw(t, "asked service"), TenantID: few("t").Draw(t, "asked tenant"), UserID: few("u").Draw(t, "asked user"), Labels: asked.Draw(t, "labels")}
 		var want []*Compiled
 		for _, c := range all {
 			if c.policy.mismatch(r) == "" {

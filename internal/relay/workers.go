@@ -369,7 +369,7 @@ func (w *Workers) Publishing() []Publishing {
 	}
 	note := func(owner string, ids []int) {
 		for _, p := range ids {
-			if p < len(all) && all[p].Owner == "" {
+			if 0 <= p && p < len(all) && all[p].Owner == "" { // a lease may name any
 				all[p].Owner = owner
 			}
 		}

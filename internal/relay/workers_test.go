@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/test/output"
 )
 
@@ -390,4 +391,11 @@ func TestAllKnowWhoPublishesWhat(t *testing.T) {
 	})
 	nobody := NewWorkers(WorkersOptions{Partitions: 2})
 	require.Equal(t, []Publishing{{Partition: 0}, {Partition: 1}}, nobody.Publishing())
+}
+
+// A lease is what its writer says: one about partitions that there are not harms nobody.
+func TestALeaseOfPartitionsThatThereAreNot(t *testing.T) {
+	w := NewWorkers(WorkersOptions{Owner: "a", Partitions: 2, Self: func() Worker { return Worker{} }})
+	w.see([]streams.Entry{{Key: "b", Value: []byte(`{"partitions":[-1,1,2]}`), Revision: 1, Time: time.Now()}})
+	require.Equal(t, []Publishing{{Partition: 0}, {Partition: 1, Owner: "b"}}, w.Publishing())
 }

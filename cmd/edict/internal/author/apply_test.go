@@ -223,6 +223,31 @@ func TestImportKeepsTheOrderOfASlugAndGoesOn(t *testing.T) {
 	require.Len(t, told, 10)
 }
 
+// What a dry run would have made has no id that the plane knows: what revises it is judged
+// as a whole, with its place among others.
+func TestADryRunJudgesTheOrderOfWhatItWouldRevise(t *testing.T) {
+	p := &fakePolicies{live: map[string]resource.Policy{}}
+	priority, deny := uint32(7), false
+	order := resource.Order{Tier: "admin", Priority: &priority, DefaultDeny: &deny, Mode: "audit"}
+	seen := &seenDrafts{fakePolicies: p}
+	all := append(drafts(1, "a"), Draft{Draft: resource.Draft{Slug: "a", Order: order, Rules: make([]resource.Rule, 2)}})
+	require.NoError(t, Import(t.Context(), DryRun(seen, resource.Project{}), uuid.New(), slices.Values(all), func(_ Draft, r Result) {
+		require.NoError(t, r.Err)
+	}))
+	require.Equal(t, []resource.Order{{}, order}, seen.orders)
+}
+
+// seenDrafts takes every draft, and makes none.
+type seenDrafts struct {
+	*fakePolicies
+	orders []resource.Order
+}
+
+func (p *seenDrafts) Create(_ context.Context, _ uuid.UUID, d resource.Draft, _ ...client.Call) (resource.Policy, error) {
+	p.orders = append(p.orders, d.Order)
+	return resource.Policy{}, nil
+}
+
 func TestImportEndsWithThePlane(t *testing.T) {
 	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(string, string) error {
 		return &client.UnavailableError{Server: "x", Err: errors.New("gone")}

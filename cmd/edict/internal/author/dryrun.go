@@ -119,6 +119,9 @@ func (p *dryRun) judge(ctx context.Context, project, id uuid.UUID, patch resourc
 	if patch.DisplayName != nil {
 		d.DisplayName = *patch.DisplayName
 	}
+	if patch.NewOrder != nil {
+		d.Order = patch.NewOrder.Order()
+	}
 	_, err = p.Policies.Create(ctx, project, d, calls...)
 	return before, true, err
 }

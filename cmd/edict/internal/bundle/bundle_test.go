@@ -23,6 +23,9 @@ var secretTexts = map[string]string{
 	"dXNlcjpwYXNzd29yZA==":                                       "Authorization: Basic dXNlcjpwYXNzd29yZA==",
 	"correct horse":                                              `{"client_secret": "correct horse", "kept": "this"}`,
 	"s3cr3tk3y":                                                  "aws_secret=s3cr3tk3y",
+	"ss-of-two":                                                  `nats: dial nats://worker:pa@ss-of-two@10.0.0.2:4222: refused`,
+	"s-quoted":                                                   `{"next": "edict doctor --server 'https://ana:it'\\''s-quoted@plane'"}`,
+	"behind the quote":                                           `{"password": "in front \"behind the quote\"", "kept": "that"}`,
 	"what is known":                                              "a token of another form: what is known",
 }
 
@@ -42,7 +45,7 @@ func TestABundleHasNoSecrets(t *testing.T) {
 	for secret := range secretTexts {
 		require.NotContains(t, plain, secret)
 	}
-	for _, kept := range []string{"10.0.0.1:4222: refused", "has expired", `"kept": "this"`, `{"client_secret": "[REDACTED]", `, "aws_secret=[REDACTED]"} {
+	for _, kept := range []string{"10.0.0.1:4222: refused", "has expired", `"kept": "this"`, `"kept": "that"`, "10.0.0.2:4222: refused", `{"client_secret": "[REDACTED]", `, "aws_secret=[REDACTED]"} {
 		require.Contains(t, plain, kept, "what is no secret helps")
 	}
 }

@@ -14,9 +14,9 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),                     // JSON Web Tokens
 	regexp.MustCompile(`()\bS[UAONCX][A-Z2-7]{56}\b`),                                                  // seeds of NATS keys
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`),                            // headers
-	regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s"'@]+@`),                                      // in an address
+	regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s"]+@`),                                        // in an address
 	regexp.MustCompile(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)-----END [A-Z ]*PRIVATE KEY-----`), // keys
-	regexp.MustCompile(`(?i)(\b[a-z0-9_-]*(?:password|passwd|secret|token|api_?key)"?\s*[:=]\s*")[^"]+`),
+	regexp.MustCompile(`(?i)(\b[a-z0-9_-]*(?:password|passwd|secret|token|api_?key)"?\s*[:=]\s*")(?:[^"\\]|\\.)+`),
 	regexp.MustCompile(`(?i)(\b[a-z0-9_-]*(?:password|passwd|secret|token|api_?key)"?\s*[:=]\s*)[^\s",}\[][^\s",}]*`),
 }
 

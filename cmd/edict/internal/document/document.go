@@ -108,18 +108,25 @@ func newLined(text []byte) lined {
 	return l
 }
 
-// position is the line and column, from 1, of a byte; columns count runes.
-func (l lined) position(offset int) (line, column int) {
-	offset = min(offset, len(l.text))
+// line is that of a byte, from 1. A column costs more: all documents of a text may stand on
+// one line.
+func (l lined) line(offset int) int {
 	before, found := slices.BinarySearch(l.starts, offset)
 	if found {
 		before++
 	}
+	return 1 + before
+}
+
+// position is the line and column, from 1, of a byte; columns count runes.
+func (l lined) position(offset int) (line, column int) {
+	offset = min(offset, len(l.text))
+	line = l.line(offset)
 	start := 0
-	if before > 0 {
-		start = l.starts[before-1]
+	if line > 1 {
+		start = l.starts[line-2]
 	}
-	return 1 + before, 1 + utf8.RuneCount(l.text[start:offset])
+	return line, 1 + utf8.RuneCount(l.text[start:offset])
 }
 
 // position is that of a byte of a text which is asked for one.

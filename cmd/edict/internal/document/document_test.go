@@ -32,6 +32,9 @@ func TestParse(t *testing.T) {
 		{"words that YAML 1.1 took for booleans stay words", "a: yes\nb: no\nc: on\n", `1:{"a":"yes","b":"no","c":"on"}` + "\n"},
 		{"a date is text", "a: 2026-01-01\n", `1:{"a":"2026-01-01"}` + "\n"},
 		{"numbers of other bases are numbers", "a: 0x1f\nb: 0o17\nc: 1_000\n", `1:{"a":31,"b":15,"c":1000}` + "\n"},
+		{"a number that may be octal is none", "a: 1\nb: [1, -0443]\n", "! f:2:8: -0443: readers of YAML do not agree on a number that begins with 0; leave the 0 away, or put a text in quotes\n"},
+		{"a text of digits", "a: \"0443\"\nb: 0\nc: 0.5\n", `1:{"a":"0443","b":0,"c":0.5}` + "\n"},
+		{"a deep document", "a: " + strings.Repeat("[", 101) + strings.Repeat("]", 101), "! f:1:104: more than 100 values stand within each other\n"},
 		{"names said twice are kept for the reader to see", "a: 1\na: 2\n", `1:{"a":1,"a":2}` + "\n"},
 		{"aliases are written out", "a: &x {q: 1}\nb: *x\n", `1:{"a":{"q":1},"b":{"q":1}}` + "\n"},
 		{"merge keys are refused by name", "a: &x {q: 1}\nb:\n  <<: *x\n", "! f:3:3: merge keys (<<) are not supported; write the fields out\n"},
@@ -104,6 +107,15 @@ func TestLoadReadsFilesDirectoriesAndStdin(t *testing.T) {
 	docs, faults := Load([]string{dir, "-", filepath.Join(dir, "nope.yaml")}, strings.NewReader("s: 1"))
 	require.Equal(t, "1:{\"a\":1}\n1:{\"b\":1}\n1:{\"c\":1}\n1:{\"s\":1}\n! "+filepath.Join(dir, "nope.yaml")+": no such file or directory\n", render(docs, faults))
 	require.Equal(t, "stdin", docs[3].File)
+}
+
+func TestALinkToADirectoryIsOne(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "current")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("a: 1"), 0o600))
+	require.NoError(t, os.Symlink(dir, link))
+	docs, faults := Load([]string{link}, strings.NewReader(""))
+	require.Equal(t, "1:{\"a\":1}\n", render(docs, faults))
+	require.Equal(t, filepath.Join(link, "a.yaml"), docs[0].File)
 }
 
 func FuzzParse(f *testing.F) {

@@ -26,10 +26,7 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 			continue
 		}
 		if len(files) == 0 {
-			faults = append(faults, Fault{
-				File: path, Unreadable: true,
-				Message: "no file below this directory ends with " + strings.Join(extensions, ", "),
-			})
+			faults = append(faults, NoFiles(path))
 		}
 		for _, file := range files {
 			text, name, err := read(file, stdin)
@@ -42,6 +39,12 @@ func Load(paths []string, stdin io.Reader) (docs []Document, faults []Fault) {
 		}
 	}
 	return docs, faults
+}
+
+// NoFiles is the fault of a directory without files to read: it is likelier the wrong one than
+// meant.
+func NoFiles(dir string) Fault {
+	return Fault{File: dir, Message: "no file below this directory ends with " + strings.Join(extensions, ", "), Unreadable: true}
 }
 
 // Unreadable is the fault of a file that could not be had.
@@ -72,12 +75,16 @@ func Expand(path string, more ...string) ([]string, error) {
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
+	root := path
+	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		root += string(filepath.Separator) // or the walk would see the link alone
+	}
 	var files []string
-	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		hidden := strings.HasPrefix(d.Name(), ".") && p != path
+		hidden := strings.HasPrefix(d.Name(), ".") && p != root
 		if d.IsDir() && hidden {
 			return filepath.SkipDir
 		}

@@ -93,9 +93,8 @@ func elements(file string, places lined, at int, value jsontext.Value) []Documen
 }
 
 func jsonDocument(file string, places lined, at int, value jsontext.Value) Document {
-	line, _ := places.position(at)
 	body := bytes.Clone(value)
-	return Document{File: file, Line: line, JSON: body, at: func(pointer string) (int, int, bool) {
+	return Document{File: file, Line: places.line(at), JSON: body, at: func(pointer string) (int, int, bool) {
 		offset, ok := findJSON(body, pointer)
 		if !ok {
 			return 0, 0, false

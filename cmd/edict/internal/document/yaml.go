@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -125,8 +126,11 @@ func (w *jsonWriter) fail(n *yaml.Node, format string, args ...any) {
 }
 
 func (w *jsonWriter) value(n *yaml.Node, pointer string, depth int) {
-	if w.nodes++; w.nodes > maxNodes || depth > maxDepth {
+	if w.nodes++; w.nodes > maxNodes {
 		w.fail(n, "the document is too large once its aliases are written out")
+	}
+	if depth > maxDepth {
+		w.fail(n, "more than %d values stand within each other", maxDepth)
 	}
 	if w.fault != "" {
 		return
@@ -185,6 +189,9 @@ func (w *jsonWriter) mapping(n *yaml.Node, pointer string, depth int) {
 	w.b = append(w.b, '}')
 }
 
+// octal is a number that YAML 1.1 takes for an octal one, and YAML 1.2 does not.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+
 // scalar writes a scalar as the core schema of YAML 1.2 resolves it. What JSON
 // has no word for, such as a date, stays the text it is.
 func (w *jsonWriter) scalar(n *yaml.Node) {
@@ -196,6 +203,10 @@ func (w *jsonWriter) scalar(n *yaml.Node) {
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
 			w.b = append(w.b, n.Value...)
+			return
+		}
+		if octal.MatchString(n.Value) {
+			w.fail(n, "%.80s: readers of YAML do not agree on a number that begins with 0; leave the 0 away, or put a text in quotes", n.Value)
 			return
 		}
 		if i, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
