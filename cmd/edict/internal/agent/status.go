@@ -86,12 +86,14 @@ func (s *Status) miss(unkept *unkeptError) {
 // hear notes why the plane's events do not come; nil: they do. What is in force
 // is not called current then, because nobody would say that it is no more.
 func (s *Status) hear(deaf error) {
-	if deaf == nil || s.State != StateCurrent {
-		return
-	}
-	s.State = StatePolling
-	if s.Error == "" {
-		s.Error = deaf.Error()
+	switch {
+	case deaf == nil && s.State == StatePolling:
+		s.State = StateCurrent // also where the plane does not confirm it just now
+	case deaf != nil && s.State == StateCurrent:
+		s.State = StatePolling
+		if s.Error == "" {
+			s.Error = deaf.Error()
+		}
 	}
 }
 
