@@ -128,37 +128,41 @@ func (a eventCommands) followEvents(ctx context.Context, c *client.Client, proje
 	var last uint64
 	shown := a.followed()
 	for {
-		broken, err := a.followOnce(ctx, c, project, filter, &last, shown)
+		heard, broken, err := a.followOnce(ctx, c, project, filter, &last, shown)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && (last == 0 || !broken):
 			return err
 		}
-		fmt.Fprintf(a.stderr, "the stream has ended; following on behind event %d\n", last)
+		if heard { // said once, however long the plane is away
+			fmt.Fprintf(a.stderr, "the stream has ended; following on behind event %d\n", last)
+		}
 		if pause.Pause(ctx) != nil {
 			return nil
 		}
 	}
 }
 
-// followOnce follows one stream to its end. broken says that what ended it may heal.
-func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64, shown *followed) (broken bool, err error) {
+// followOnce follows one stream to its end. heard says that there was one, broken that what ended it may heal.
+func (a eventCommands) followOnce(
+	ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64, shown *followed,
+) (heard, broken bool, err error) {
 	for frame, err := range c.Events(ctx, project, filter, *last) {
 		if err != nil {
 			var refused *client.Problem
-			return !errors.As(err, &refused) || refused.Status >= 500, err
+			return heard, !errors.As(err, &refused) || refused.Status >= 500, err
 		}
-		*last = frame.Seq
+		*last, heard = frame.Seq, true
 		if frame.Event == nil {
 			fmt.Fprintf(a.stderr, "following what comes after event %d\n", frame.Seq)
 			continue
 		}
 		if err := a.printEvent(*frame.Event, shown); err != nil {
-			return false, err
+			return heard, false, err
 		}
 	}
-	return true, nil
+	return heard, true, nil
 }
 
 // followed is the table of events that a terminal shows as they come.
