@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/backoff"
 )
 
@@ -69,17 +70,34 @@ func (a eventCommands) events(cmd *cobra.Command, f eventsFlags) error {
 	if f.watch {
 		return a.followEvents(cmd.Context(), c, project, filter)
 	}
+	all, err := eventsAfter(cmd.Context(), c, project, filter, 0)
+	var refused *client.Problem
+	if f.since == "" && errors.As(err, &refused) && refused.Code == api.CodeLogCompacted {
+		// The last hour is what nobody asked for by name: of a log that begins within it there is the rest.
+		if s, unknown := c.Status(cmd.Context(), false); unknown == nil && s.Log.Begins > 1 {
+			fmt.Fprintf(a.stderr, "the log begins at event %d\n", s.Log.Begins)
+			all, err = eventsAfter(cmd.Context(), c, project, filter, s.Log.Begins-1)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return printList(&a.console, eventListing, all)
+}
+
+// eventsAfter are those behind a log sequence, or since the filter's moment, up to the log's end.
+func eventsAfter(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, after uint64) ([]resource.LogEvent, error) {
 	all := []resource.LogEvent{}
-	for frame, err := range c.Events(cmd.Context(), project, filter, 0) {
+	for frame, err := range c.Events(ctx, project, filter, after) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if frame.Event == nil {
-			return printList(&a.console, eventListing, all)
+			return all, nil
 		}
 		all = append(all, *frame.Event)
 	}
-	return cli.Failed(cli.Unavailable, "the plane ended the stream before all was said")
+	return nil, cli.Failed(cli.Unavailable, "the plane ended the stream before all was said")
 }
 
 // eventFilter is what the flags ask of the route.
