@@ -150,7 +150,7 @@ func writeProject(w io.Writer, p resource.Project) {
 	switch {
 	case p.Ready != nil:
 		fmt.Fprintf(w, "%-17suntil %s\n", "Must wait:", stamp(*p.Ready))
-	case p.Seq == 0:
+	case p.Quota == (resource.Quota{}):
 		fmt.Fprintf(w, "%-17snone\n", "Quota:")
 	default:
 		fmt.Fprintf(w, "%-17sof event %d\n", "Quota:", p.Seq)
