@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/leftout"
@@ -50,9 +51,11 @@ func TestEachAlertHasARunbook(t *testing.T) {
 		section, _, _ = strings.Cut(section, "\n## ")
 		require.Contains(t, rule, "runbook_url: https://github.com/edictdev/edict/blob/main/docs/runbooks.md#"+strings.ToLower(name)+"\n")
 		for _, key := range []string{"expr", "runbook", "summary"} {
-			text := regexp.MustCompile(`(?m)^ +` + key + `: "?(.*?)"?$`).FindStringSubmatch(rule)
-			require.Len(t, text, 2, "%s has no %s", name, key)
-			require.Contains(t, section, text[1], "%s: %s", name, key)
+			found := regexp.MustCompile(`(?m)^ +` + key + `: (.*)$`).FindStringSubmatch(rule)
+			require.Len(t, found, 2, "%s has no %s", name, key)
+			var text string
+			require.NoError(t, yaml.Load([]byte(found[1]), &text), "%s: %s", name, key)
+			require.Contains(t, section, text, "%s: %s", name, key)
 		}
 	}
 	require.Greater(t, len(names), 20)

@@ -91,13 +91,16 @@ func TestAClusterTakesEveryField(t *testing.T) {
 // TestValuesThatCannotWorkAreRefused: with the reason, and nothing is rendered.
 func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	for set, why := range map[string]string{
-		"nats.mode=embedded":                           "set workers.replicas to 1",
-		"nats.mode=external":                           "nats.urls is needed",
-		"nats.mode=elsewhere":                          "nats",
-		"signingKeySecret=":                            "every worker of a plane signs with the same key",
-		"metrics.serviceMonitor.enabled=true":          "needs access.enabled",
-		"agent.enabled=true":                           "agent.enabled needs access.enabled",
-		"controller.enabled=true":                      "controller.enabled needs access.enabled",
+		"nats.mode=embedded":                  "set workers.replicas to 1",
+		"nats.mode=external":                  "nats.urls is needed",
+		"nats.mode=elsewhere":                 "nats",
+		"signingKeySecret=":                   "every worker of a plane signs with the same key",
+		"metrics.serviceMonitor.enabled=true": "needs access.enabled",
+		"agent.enabled=true":                  "agent.enabled needs access.enabled",
+		"controller.enabled=true":             "controller.enabled needs access.enabled",
+		"nats.replicas=4":                     "three servers",
+		"nats.caSecret=ca":                    "speak no TLS",
+		"nats.mode=embedded,workers.replicas=1,nats.credentialsSecret=c": "nats.credentialsSecret",
 		"workers.replicaz=2":                           "replicaz",
 		"workers.existing=perhaps":                     "existing",
 		"access.enabled=true,access.service.port=http": "port",
@@ -107,6 +110,12 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		require.Contains(t, stderr, why, set)
 		require.NotContains(t, out, "kind:", set)
 	}
+}
+
+// TestAProjectMayTakeWhatItWants: 0 is no limit, which is a number where --set says it.
+func TestAProjectMayTakeWhatItWants(t *testing.T) {
+	require.Contains(t, string(rendered(t, "", "workers.projectBytes=0")), "- --project-bytes=0\n")
+	require.Contains(t, string(rendered(t, "", "workers.projectBytes=8GiB")), "- --project-bytes=8GiB\n")
 }
 
 // TestAnUpgradeRefusesAnEmptyLog: a plane that was installed exists.

@@ -455,6 +455,35 @@ func TestOnlyWorkersReachTheLog(t *testing.T) {
 	require.Empty(t, edict.Ingress)
 }
 
+// TestWorkersReachTheAddressesThatTheyAreGiven: at the port that a URL says, or that its
+// scheme has.
+func TestWorkersReachTheAddressesThatTheyAreGiven(t *testing.T) {
+	for url, port := range map[string]int{
+		"https://p.example/api/v1/write":     443,
+		"http://p.example/api/v1/write":      80,
+		"http://p.example:9090/api/v1/write": 9090,
+		"https://user:123@p.example/write":   443,
+		"http://[fd00::1]/write":             80,
+		"nats://n.example":                   4222,
+		"tls://n.example:4333/":              4333,
+		"nats://[fd00::1]":                   4222,
+		"wss://n.example":                    443,
+		"ws://n.example":                     80,
+	} {
+		set := []string{"nats.mode=external", "nats.urls={" + url + "}"}
+		if strings.HasPrefix(url, "http") {
+			set = []string{"metrics.agent.enabled=true", "metrics.agent.remoteWriteURL=" + url}
+		}
+		egress, reached := manifests(t, "", set...).one(t, "NetworkPolicy", "edict").Spec.Egress, []any{}
+		for _, rule := range egress {
+			if len(rule.To) == 0 {
+				reached = append(reached, rule.Ports[0].Port)
+			}
+		}
+		require.Equal(t, []any{port}, reached, url)
+	}
+}
+
 // checkPorts wants a named port to be one of the pods that the peer picks.
 func (m manifest) checkPorts(t *testing.T, policy string, p peer, ports []netPort) {
 	for _, port := range ports {

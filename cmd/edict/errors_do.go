@@ -9,6 +9,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/policy"
 )
 
 // errorHelp is a code with what to do about it.
@@ -131,4 +132,16 @@ var errorCures = map[string]string{
 	api.CodeSnapshotRunning:   "wait until it is made: edict snapshot list shows it then",
 	api.CodeCompactionRunning: "wait until it has ended",
 	api.CodeNotCompactable:    "edict log compact --dry-run says what can be removed",
+}
+
+// rejections are the codes of rejected events that no answer of the plane has, and so no status.
+var rejections = []errorHelp{
+	{api.ErrorCode{Code: policy.Undecodable, Meaning: "an event is no JSON, or not of its type's shape"}, "correct the producer: docs/events.md has the shape of each type"},
+	{api.ErrorCode{Code: policy.UnknownType, Meaning: "an event has a type that the plane does not know"}, "correct the type, or upgrade the plane: the producer may be newer"},
+	{api.ErrorCode{Code: policy.Invalid, Meaning: "an event has the right shape and breaks a rule of the domain"}, "correct the values that edict status --rejected names"},
+	{api.ErrorCode{Code: projector.CodeSubjectMismatch, Meaning: "an event's subject and its body name different ids"}, "publish it to the subject of the ids in its body"},
+	{api.ErrorCode{Code: projector.CodePolicyNotOwned, Meaning: "the policy belongs to another project"}, "publish it under the project of the policy"},
+	{api.ErrorCode{Code: projector.CodeVersionNotNewer, Meaning: "the version of a release is not above all that were released for the node"}, "compile again; retectl compile --version, if the tree does not know the last one"},
+	{api.ErrorCode{Code: projector.CodeSignerNotTrusted, Meaning: "an artifact's signer is no signer of the rete, or the rete has none yet"}, "sign with a key of the rete; pin the first signer with edict release --trust"},
+	{api.ErrorCode{Code: projector.CodeBadSignature, Meaning: "an artifact is not what its signer signed"}, "compile it again, and do not edit it"},
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,33 @@ func TestEachCodeHasACure(t *testing.T) {
 	}
 }
 
+// A rejected event has a code that no answer has: who reads it in edict status --rejected is told, too.
+func TestCodesOfRejectedEventsAreExplained(t *testing.T) {
+	t.Parallel()
+	counted := prometheus.NewRegistry()
+	api.NewMetrics(counted)
+	families, err := counted.Gather()
+	require.NoError(t, err)
+	explained := 0
+	for _, f := range families {
+		if f.GetName() != "edict_rejected_events_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			code := m.GetLabel()[0].GetValue()
+			list, err := errorCodes([]string{code})
+			require.NoError(t, err)
+			require.NotEmpty(t, list[0].Meaning, code)
+			require.NotEmpty(t, list[0].Do, code)
+			explained++
+		}
+	}
+	require.Greater(t, explained, 10)
+	for _, r := range rejections {
+		require.False(t, slices.ContainsFunc(api.ErrorCodes(), func(c api.ErrorCode) bool { return c.Code == r.Code }), r.Code)
+	}
+}
+
 // What a cure names is there: each command, and each flag, of the command that is named
 // before it or of any.
 func TestCuresNameWhatThereIs(t *testing.T) {
@@ -39,7 +67,11 @@ func TestCuresNameWhatThereIs(t *testing.T) {
 		c.Flags().VisitAll(func(f *pflag.Flag) { everywhere[f.Name] = true })
 	}
 	flag := regexp.MustCompile(`(?:^|\s)-(-[a-z-]+|[a-zA-Z])\b`)
-	for _, text := range append(slices.Collect(maps.Values(errorCures)), slices.Collect(maps.Values(statusCures))...) {
+	cures := append(slices.Collect(maps.Values(errorCures)), slices.Collect(maps.Values(statusCures))...)
+	for _, r := range rejections {
+		cures = append(cures, r.Do)
+	}
+	for _, text := range cures {
 		for clause := range strings.SplitSeq(text, ";") {
 			before, after, named := strings.Cut(clause, "edict ")
 			for _, m := range flag.FindAllStringSubmatch(before, -1) {

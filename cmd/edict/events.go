@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/backoff"
 )
 
@@ -69,17 +70,34 @@ func (a eventCommands) events(cmd *cobra.Command, f eventsFlags) error {
 	if f.watch {
 		return a.followEvents(cmd.Context(), c, project, filter)
 	}
+	all, err := eventsAfter(cmd.Context(), c, project, filter, 0)
+	var refused *client.Problem
+	if f.since == "" && errors.As(err, &refused) && refused.Code == api.CodeLogCompacted {
+		// The last hour is what nobody asked for by name: of a log that begins within it there is the rest.
+		if s, unknown := c.Status(cmd.Context(), false); unknown == nil && s.Log.Begins > 1 {
+			fmt.Fprintf(a.stderr, "the log begins at event %d\n", s.Log.Begins)
+			all, err = eventsAfter(cmd.Context(), c, project, filter, s.Log.Begins-1)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return printList(&a.console, eventListing, all)
+}
+
+// eventsAfter are those behind a log sequence, or since the filter's moment, up to the log's end.
+func eventsAfter(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, after uint64) ([]resource.LogEvent, error) {
 	all := []resource.LogEvent{}
-	for frame, err := range c.Events(cmd.Context(), project, filter, 0) {
+	for frame, err := range c.Events(ctx, project, filter, after) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if frame.Event == nil {
-			return printList(&a.console, eventListing, all)
+			return all, nil
 		}
 		all = append(all, *frame.Event)
 	}
-	return cli.Failed(cli.Unavailable, "the plane ended the stream before all was said")
+	return nil, cli.Failed(cli.Unavailable, "the plane ended the stream before all was said")
 }
 
 // eventFilter is what the flags ask of the route.
@@ -128,37 +146,41 @@ func (a eventCommands) followEvents(ctx context.Context, c *client.Client, proje
 	var last uint64
 	shown := a.followed()
 	for {
-		broken, err := a.followOnce(ctx, c, project, filter, &last, shown)
+		heard, broken, err := a.followOnce(ctx, c, project, filter, &last, shown)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && (last == 0 || !broken):
 			return err
 		}
-		fmt.Fprintf(a.stderr, "the stream has ended; following on behind event %d\n", last)
+		if heard { // said once, however long the plane is away
+			fmt.Fprintf(a.stderr, "the stream has ended; following on behind event %d\n", last)
+		}
 		if pause.Pause(ctx) != nil {
 			return nil
 		}
 	}
 }
 
-// followOnce follows one stream to its end. broken says that what ended it may heal.
-func (a eventCommands) followOnce(ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64, shown *followed) (broken bool, err error) {
+// followOnce follows one stream to its end. heard says that there was one, broken that what ended it may heal.
+func (a eventCommands) followOnce(
+	ctx context.Context, c *client.Client, project uuid.UUID, filter url.Values, last *uint64, shown *followed,
+) (heard, broken bool, err error) {
 	for frame, err := range c.Events(ctx, project, filter, *last) {
 		if err != nil {
 			var refused *client.Problem
-			return !errors.As(err, &refused) || refused.Status >= 500, err
+			return heard, !errors.As(err, &refused) || refused.Status >= 500, err
 		}
-		*last = frame.Seq
+		*last, heard = frame.Seq, true
 		if frame.Event == nil {
 			fmt.Fprintf(a.stderr, "following what comes after event %d\n", frame.Seq)
 			continue
 		}
 		if err := a.printEvent(*frame.Event, shown); err != nil {
-			return false, err
+			return heard, false, err
 		}
 	}
-	return true, nil
+	return heard, true, nil
 }
 
 // followed is the table of events that a terminal shows as they come.

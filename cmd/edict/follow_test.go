@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 )
 
@@ -46,4 +52,29 @@ func TestEventsThatAreFollowedFitTheirTerminal(t *testing.T) {
 	wide := print(&look{columns: 40}, formatWide)
 	require.Equal(t, 3, strings.Count(wide, "\n"), "-o wide breaks nothing")
 	require.Contains(t, wide, "CORRELATION")
+}
+
+// Who follows the events is told once that the stream has ended, however often it is asked for again.
+func TestAStreamThatHasEndedIsSaidOnce(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch asked {
+		case 1, 4: // the plane is there, and goes
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: following\ndata: {\"seq\":7}\n\n")
+		case 6:
+			stop()
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Options{Patience: -1})
+	require.NoError(t, err)
+	var said strings.Builder
+	a := eventCommands{&app{console: console{stdout: new(look), stderr: &said}}}
+	require.NoError(t, a.followEvents(ctx, c, uuid.Nil, nil))
+	require.Equal(t, strings.Repeat("following what comes after event 7\nthe stream has ended; following on behind event 7\n", 2), said.String())
 }

@@ -117,7 +117,12 @@ var projectListing = listing[resource.Project]{
 		{"nodes", of(func(p resource.Project) uint64 { return p.Used.Nodes }, func(p resource.Project) uint64 { return p.Quota.Nodes }, countText), false},
 		{"label sets", of(func(p resource.Project) uint64 { return p.Used.LabelSets }, func(p resource.Project) uint64 { return p.Quota.LabelSets }, countText), false},
 		{"log a day", of(func(p resource.Project) uint64 { return p.Used.BytesPerDay }, func(p resource.Project) uint64 { return p.Quota.BytesPerDay }, sizeText), false},
-		{"events a day", of(func(p resource.Project) uint64 { return p.Used.EventsPerDay }, func(p resource.Project) uint64 { return p.Quota.EventsPerDay }, countText), true},
+		{"events a day", func(p resource.Project) string {
+			if p.Seq == 0 { // they are counted from the first quota on
+				return "-"
+			}
+			return of(func(p resource.Project) uint64 { return p.Used.EventsPerDay }, func(p resource.Project) uint64 { return p.Quota.EventsPerDay }, countText)(p)
+		}, true},
 		{"events a second", func(p resource.Project) string {
 			if p.Quota.EventsPerSecond == 0 {
 				return "any"
@@ -145,7 +150,7 @@ func writeProject(w io.Writer, p resource.Project) {
 	switch {
 	case p.Ready != nil:
 		fmt.Fprintf(w, "%-17suntil %s\n", "Must wait:", stamp(*p.Ready))
-	case p.Seq == 0:
+	case p.Quota == (resource.Quota{}):
 		fmt.Fprintf(w, "%-17snone\n", "Quota:")
 	default:
 		fmt.Fprintf(w, "%-17sof event %d\n", "Quota:", p.Seq)

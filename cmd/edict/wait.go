@@ -135,10 +135,15 @@ func (q waitingFor) state(ctx context.Context, x waited) (string, error) {
 		ask = q.ofNode
 	}
 	state, err := ask(ctx, x.name)
-	if err != nil && exitCode(err) == cli.NotFound && q.what == waitDeleted {
+	switch {
+	case q.what != waitDeleted:
+		return state, err
+	case err == nil:
+		return "it is there", nil
+	case exitCode(err) == cli.NotFound:
 		return waitDeleted, nil
 	}
-	return state, err
+	return "", err
 }
 
 func (q waitingFor) ofPolicy(ctx context.Context, name string) (string, error) {

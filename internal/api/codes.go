@@ -20,7 +20,7 @@ type meaning struct {
 // stands for, in a sentence without capital and full stop.
 type ErrorCode struct {
 	Code    string `json:"code"`
-	Status  int    `json:"status"`
+	Status  int    `json:"status,omitempty"` // 0: of no answer
 	Meaning string `json:"meaning"`
 }
 

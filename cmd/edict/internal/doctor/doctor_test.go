@@ -15,6 +15,7 @@ import (
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/test/greeter"
 )
 
 // fake is a plane that says what a test has it say.
@@ -57,9 +58,13 @@ func patient(t *testing.T, server *httptest.Server) Patient {
 	t.Helper()
 	u, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	c, err := client.New(server.URL, client.Options{HTTP: server.Client(), Patience: -1})
+	web := server.Client()
+	if web == nil {
+		web = http.DefaultClient
+	}
+	c, err := client.New(server.URL, client.Options{HTTP: web, Patience: -1})
 	require.NoError(t, err)
-	return Patient{Client: c, HTTP: server.Client(), Server: u, Version: "v2"}
+	return Patient{Client: c, HTTP: web, Server: u, Version: "v2"}
 }
 
 func serve(t *testing.T, f *fake) Patient {
@@ -117,6 +122,7 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 			"workers", Skipped, "edict doctor",
 		},
 		"a partition of nobody":   {fake{status: resource.Status{Partitions: []resource.Partition{{ID: 1}}}}, "publishing", Failed, "edict worker list"},
+		"a log without room":      {fake{status: resource.Status{Log: resource.LogStatus{RoomBytes: new(uint64)}}}, "disk", Failed, "df -h"},
 		"a log that fills":        {fake{status: resource.Status{Log: resource.LogStatus{RoomBytes: &room, FullInSeconds: &soon}}}, "disk", Warning, "edict log compact"},
 		"a disk that is trusted":  {fake{status: resource.Status{Durability: "relaxed"}}, "durability", Warning, "--durability strict"},
 		"a disk that nobody sees": {fake{status: resource.Status{Durability: "unknown"}}, "durability", Skipped, ""},
@@ -236,6 +242,17 @@ func TestWhatDoesNotAnswerIsAskedNothing(t *testing.T) {
 	plain := serve(t, &fake{})
 	plain.Server.Scheme = "https"
 	require.Contains(t, of(t, Examine(t.Context(), plain), "tls").Next, "--server http://")
+}
+
+// An address of the plane that is not the API's is named, as other commands name it.
+func TestANATSServerIsNamed(t *testing.T) {
+	for _, greeting := range []string{"INFO {\"server_id\":\"N\"} \r\n", "SSH-2.0-OpenSSH_9.2\r\n"} {
+		server := &httptest.Server{URL: "http://" + greeter.Start(t, greeting), Config: new(http.Server)}
+		f := of(t, Examine(t.Context(), patient(t, server)), "address")
+		require.Equal(t, Failed, f.State)
+		require.Equal(t, strings.HasPrefix(greeting, "INFO"), strings.Contains(f.Detail, "that is a NATS server"), "%v", f)
+		require.Equal(t, strings.HasPrefix(greeting, "INFO"), strings.HasPrefix(f.Next, "edict doctor --server"), "%v", f)
+	}
 }
 
 func TestATokenOfOthersIsAWarning(t *testing.T) {

@@ -193,6 +193,9 @@ func (p Patient) room(l resource.LogStatus) Finding {
 	if l.RoomBytes != nil {
 		detail += fmt.Sprintf(", and room for %d more", *l.RoomBytes/mib)
 	}
+	if l.RoomBytes != nil && *l.RoomBytes == 0 {
+		return Finding{"disk", Failed, detail + ": writes are refused", p.remedy("storage")}
+	}
 	if l.FullInSeconds != nil && *l.FullInSeconds < fullSoon.Seconds() {
 		left := time.Duration(*l.FullInSeconds) * time.Second
 		return Finding{"disk", Warning, fmt.Sprintf("%s: full in %.0f days", detail, left.Hours()/24), p.asks("edict log compact --keep 90d --archive DIR") + "; " + p.asks("edict project list") + " says who writes"}

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/edictdev/edict/api/client"
 )
 
 const (
@@ -30,7 +32,7 @@ func (p Patient) way(ctx context.Context) []Finding {
 	asked := p.Now()
 	res, err := p.HTTP.Do(req)
 	if err != nil {
-		return append(all, p.unanswered(err))
+		return append(all, p.unanswered(ctx, err))
 	}
 	defer res.Body.Close()
 	answered := p.Now()
@@ -59,7 +61,7 @@ func (p Patient) token() Finding {
 }
 
 // unanswered says what a request met that had no answer.
-func (p Patient) unanswered(err error) Finding {
+func (p Patient) unanswered(ctx context.Context, err error) Finding {
 	var unknown x509.UnknownAuthorityError
 	var named x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -78,6 +80,9 @@ func (p Patient) unanswered(err error) Finding {
 		return Finding{"tls", Failed, "the plane wants a client certificate, or another one: " + alert.Error(), p.asks("edict doctor", "cert", "key") + " --cert FILE --key FILE"}
 	case errors.As(err, &name):
 		return Finding{"address", Failed, name.Error(), "edict context list; getent hosts " + p.Server.Hostname()}
+	}
+	if _, err := p.Client.Ready(ctx); errors.Is(err, client.ErrSpeaksNATS) {
+		return Finding{"address", Failed, p.Server.String() + ": " + client.ErrSpeaksNATS.Error(), p.asks("edict doctor", "server") + " --server URL"}
 	}
 	next := "edict context list; edict serve, if no plane runs here"
 	if p.systemd() {

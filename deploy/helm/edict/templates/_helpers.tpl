@@ -107,3 +107,10 @@ capabilities:
     - port: 53
       protocol: TCP
 {{- end -}}
+
+{{- /* The port that a URL leads to. */ -}}
+{{- define "edict.portOf" -}}
+{{- $url := urlParse . -}}
+{{- $usual := get (dict "http" 80 "ws" 80 "https" 443 "wss" 443) $url.scheme | default 4222 -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default $usual -}}
+{{- end -}}
