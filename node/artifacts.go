@@ -121,7 +121,11 @@ func (f *Follower) artifactUpdated(ctx context.Context, e *Event) error {
 	if e.Covered = e.ID <= f.pulled; e.Covered {
 		return nil
 	}
-	r, err := decodeReleased(f.id, e.Notice.Payload)
+	payload := e.Notice.Payload
+	if f.opt.NATS != "" {
+		payload = e.Envelope.Payload
+	}
+	r, err := decodeReleased(f.id, payload)
 	if err != nil {
 		return &refusal{e.ID.String(), err}
 	}
