@@ -146,6 +146,18 @@ func TestASetIsTakenWhenItIsSaidOverNATSToHaveChanged(t *testing.T) {
 	require.Equal(t, []uint64{2, 4}, versions)
 }
 
+// With NATS alone there is nowhere to pull a set from.
+func TestASetIsPulledFromAServer(t *testing.T) {
+	p := newNATSPlane(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	trust := artifact.NewTrustSet()
+	require.NoError(t, trust.Add(artifact.PlanePolicy, p.signer.KeyID(), p.signer.PublicKey(), time.Time{}))
+	opt := Options{NATS: p.server.ClientURL(), Trust: trust, AskEvery: time.Hour, Connected: cancel}
+	err := FollowArtifacts(ctx, "", self, opt, func(Artifacts) error { return nil })
+	require.ErrorContains(t, err, "name a server")
+}
+
 func TestASetOlderThanWhatWasAnnouncedIsAskedForAgain(t *testing.T) {
 	url := held(t, func(pull int64) int {
 		if pull > 3 { // the first, and twice from a server that is behind
