@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,8 +40,11 @@ type Artifacts struct {
 // again whenever the plane sends that they changed, one call at a time. It resumes
 // when the connection is lost. It ends when ctx does, with nil, or as Follower.Run
 // does. An error of take is treated like a failed connection: after a pause the set is
-// pulled and taken again.
+// pulled and taken again. The server is needed with Options.NATS, too: sets are pulled.
 func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt Options, take func(Artifacts) error) error {
+	if server == "" {
+		return errors.New("artifacts are pulled over HTTP: name a server that has them")
+	}
 	f := NewFollower(server, id, opt)
 	f.artifacts = true
 	f.puller = func(ctx context.Context) (State, error) {
@@ -121,7 +125,11 @@ func (f *Follower) artifactUpdated(ctx context.Context, e *Event) error {
 	if e.Covered = e.ID <= f.pulled; e.Covered {
 		return nil
 	}
-	r, err := decodeReleased(f.id, e.Notice.Payload)
+	payload := e.Notice.Payload
+	if f.opt.NATS != "" {
+		payload = e.Envelope.Payload
+	}
+	r, err := decodeReleased(f.id, payload)
 	if err != nil {
 		return &refusal{e.ID.String(), err}
 	}

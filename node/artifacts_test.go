@@ -111,6 +111,53 @@ func TestTheSetIsTakenAtFirstAndWhenItIsSaidToHaveChanged(t *testing.T) {
 	require.Equal(t, []uint64{2, 4}, takes(t, url, 2, nil))
 }
 
+func TestASetIsTakenWhenItIsSaidOverNATSToHaveChanged(t *testing.T) {
+	p := newNATSPlane(t)
+	mux := http.NewServeMux()
+	var pulls atomic.Int64
+	mux.HandleFunc("GET /v1/keys", p.keys)
+	mux.HandleFunc("GET /v1/nodes/n1/artifacts", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Edict-Event-Id", origin.String())
+		fmt.Fprintf(w, `{"items":[{"kind":"vertex","name":"flor","version":%d,"fingerprint":"","document":"{}"}]}`, 2+2*min(pulls.Add(1)-1, 1))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var versions []uint64
+	var why error
+	opt := Options{NATS: p.server.ClientURL(), MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Hour}
+	opt.Trouble = func(err error, _ time.Duration) { why = err; cancel() }
+	opt.Connected = func() {
+		p.set(func() {
+			p.head++
+			p.tellAs(wire.PrefixNode+"n1.artifact.vertex.flor", p.headers(p.next(0), p.prev), p.sealed(p.signer, artifact.Envelope{
+				Kind: "vertex", Name: "flor", Node: "n1", Version: p.head, Payload: json.RawMessage(toldVertex),
+			}))
+		})
+	}
+	require.NoError(t, FollowArtifacts(ctx, server.URL, self, opt, func(set Artifacts) error {
+		if versions = append(versions, set.Items[0].Version); len(versions) == 2 {
+			cancel()
+		}
+		return nil
+	}))
+	require.NoError(t, why)
+	require.Equal(t, []uint64{2, 4}, versions)
+}
+
+// With NATS alone there is nowhere to pull a set from.
+func TestASetIsPulledFromAServer(t *testing.T) {
+	p := newNATSPlane(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	trust := artifact.NewTrustSet()
+	require.NoError(t, trust.Add(artifact.PlanePolicy, p.signer.KeyID(), p.signer.PublicKey(), time.Time{}))
+	opt := Options{NATS: p.server.ClientURL(), Trust: trust, AskEvery: time.Hour, Connected: cancel}
+	err := FollowArtifacts(ctx, "", self, opt, func(Artifacts) error { return nil })
+	require.ErrorContains(t, err, "name a server")
+}
+
 func TestASetOlderThanWhatWasAnnouncedIsAskedForAgain(t *testing.T) {
 	url := held(t, func(pull int64) int {
 		if pull > 3 { // the first, and twice from a server that is behind

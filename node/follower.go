@@ -124,7 +124,8 @@ func (f *Follower) opened() {
 func (f *Follower) Refused() uint64 { return f.forged.Load() }
 
 // Position is the event id up to which the rows have what the plane sent; 0 until a
-// pull has made them complete. It is what a node reports ([Reporter]).
+// pull, or a state file of a follower that had pulled, has made them complete. It is what
+// a node reports ([Reporter]).
 func (f *Follower) Position() policy.EventID { return policy.EventID(f.position.Load()) }
 
 // Run calls yield for every event until ctx ends, when it returns nil, or

@@ -39,6 +39,7 @@ type saved struct {
 	Node     string         `json:"node"`
 	After    policy.EventID `json:"after"` // to resume after
 	Policies []savedPolicy  `json:"policies"`
+	Complete bool           `json:"complete,omitempty"` // nothing is missing in the rows, so that they can be reported
 	Resolved bool           `json:"resolved,omitempty"` // the rows do not say by themselves what the node must apply
 	Trust    *savedTrust    `json:"trust,omitempty"`
 }
@@ -82,6 +83,9 @@ func (f *Follower) restore() error {
 	f.rows.restore(s.Policies)
 	f.unresolved = s.Resolved
 	f.begin(s.After) // 0 in a file of an older edict without event ids: everything comes again, after a pull
+	if s.Complete {
+		f.position.Store(uint64(s.After))
+	}
 	f.restored = true
 	return nil
 }
@@ -91,7 +95,10 @@ func (f *Follower) save() error {
 	if f.opt.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(saved{Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Resolved: f.rows.isResolved(), Trust: f.savedTrust()})
+	text, err := json.Marshal(saved{
+		Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Complete: f.Position() > 0,
+		Resolved: f.rows.isResolved(), Trust: f.savedTrust(),
+	})
 	if err == nil {
 		err = artifact.WriteFile(f.opt.State, append(text, '\n'), 0o600)
 	}

@@ -58,7 +58,7 @@ func TestAPolicyInAuditModeIsNotInForce(t *testing.T) {
 		"db":  fmt.Sprintf(`[{"policy_id":%q,"egress":0,"ingress":12},{"egress":1,"ingress":2}]`, wall.ID),
 		"web": fmt.Sprintf(`[{"policy_id":%q,"egress":30,"ingress":0}]`, wall.ID),
 	} {
-		p.want(http.StatusAccepted, "", p.do("POST", "/v1/nodes/"+node+"/applied", fmt.Sprintf(`{"version":1,"fingerprint":%q,"audited":%s}`, fingerprint("[]"), counted)))
+		p.want(http.StatusAccepted, "", p.do("POST", "/v1/nodes/"+node+"/applied", fmt.Sprintf(`{"version":2,"fingerprint":%q,"audited":%s}`, fingerprint("[]"), counted)))
 	}
 	require.Equal(t, &resource.Audited{Nodes: 2, Egress: 30, Ingress: 12, ByDefault: resource.AuditedByDefault{Egress: 1, Ingress: 2}}, p.rollout(wall.ID.String()).Audited)
 

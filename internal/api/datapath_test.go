@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
@@ -199,6 +200,20 @@ func TestATableThatIsTooLargeIsRefused(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, good.Fingerprint, other.Fingerprint.String())
 	require.Equal(t, kept.Refused.AsOf, other.Refused.AsOf)
+
+	// A node that is gone keeps no table.
+	reg := prometheus.NewRegistry()
+	api.NewMetrics(reg).Watch(p.deps)
+	for _, want := range []float64{3, 2} {
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "edict_datapath_refused_nodes" {
+				require.Equal(t, want, f.GetMetric()[0].GetGauge().GetValue())
+			}
+		}
+		p.do("DELETE", nodes+"/db2", "")
+	}
 
 	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"rules":[`+denyWeb+`]}`))
 	require.Nil(t, p.table(tableOfDB).Refused)

@@ -125,7 +125,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		tell(witnessedDesc, float64(g.Witnessed()))
 	}
 	if g.Tables != nil {
-		tell(refusedDesc, float64(g.Tables.RefusedNodes()))
+		tell(refusedDesc, float64(g.Tables.RefusedNodes(g.exists)))
 		g.tables(to)
 	}
 	g.notApplied(to)
@@ -133,6 +133,11 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	g.stores(to, tell)
 	g.rollouts(to)
 	g.published(applied, tell)
+}
+
+func (g *gauges) exists(id policy.NodeID) (yes bool) {
+	g.Model.Read(func(v *projector.View) { yes = v.HasNode(id) })
+	return yes
 }
 
 // notApplied reads how many nodes say that something is not applied.

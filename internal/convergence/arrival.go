@@ -133,10 +133,17 @@ func (t *Tracker) each(list []arrival, f func(v *projector.View, s projector.Nod
 	}
 }
 
-// judge holds a report against the view. A row that cannot be read is not held:
+// judge holds a report against the view. What was said before the node was removed and came
+// again, or before there was one, is no word of it, and is forgotten. A row that cannot be read is not held:
 // whoever serves the node's state says so loudly.
 func (t *Tracker) judge(v *projector.View, r *report, s projector.NodeSummary) {
-	if !r.known() || r.fresh(s.Identity, s.Generation) {
+	since := max(s.Generation, s.Facts)
+	if !r.known() || r.fresh(s.Identity, since) {
+		return
+	}
+	// A report of another log, which names no event, speaks by its fingerprint.
+	if r.version > 0 && r.version < s.Facts && r.version < v.Came(s.ID) {
+		t.table.forget(s.Ordinal, r)
 		return
 	}
 	w, ok := t.wants[s.Identity]
@@ -151,7 +158,7 @@ func (t *Tracker) judge(v *projector.View, r *report, s projector.NodeSummary) {
 		w = want{generation, fp}
 		t.wants[s.Identity] = w
 	}
-	r.judge(s.Identity, s.Generation, max(s.Generation, s.Facts), w.print)
+	r.judge(s.Identity, since, w.print)
 }
 
 // clock takes the times of what a report is the first to prove: of every policy

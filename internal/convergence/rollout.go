@@ -68,7 +68,7 @@ func read(v *projector.View, project, id uuid.UUID) (steps, bool, error) {
 	return list, ok, err
 }
 
-// refresh judges the reports of nodes whose rows changed since they were.
+// refresh judges the reports of nodes that changed since they were, or whose rows did.
 func (t *Tracker) refresh(ctx context.Context, nodes *projector.MatchedNodes) error {
 	for part := range slices.Chunk(t.stale(nodes), chunk) {
 		if err := ctx.Err(); err != nil {
@@ -87,14 +87,15 @@ func (t *Tracker) refresh(ctx context.Context, nodes *projector.MatchedNodes) er
 	return nil
 }
 
-// stale are the nodes whose rows changed since their reports were judged, by ordinal.
+// stale are the nodes that changed since their reports were judged, or whose rows did, by
+// ordinal.
 func (t *Tracker) stale(nodes *projector.MatchedNodes) (stale []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	reports := t.table.reader()
 	for _, n := range nodes.Nodes {
 		set := &nodes.Sets[n.Set]
-		if r := reports.of(n.Ordinal); r.known() && !r.fresh(set.Identity, set.Generation) {
+		if r := reports.of(n.Ordinal); r.known() && !r.fresh(set.Identity, max(set.Generation, n.Facts)) {
 			stale = append(stale, n.Ordinal)
 		}
 	}

@@ -13,7 +13,7 @@ type report struct {
 	version  uint64
 	previous uint64 // version of the report before; that of this one less 1 when nobody knows
 	at       int64  // unix ns, when the stream took it; of what is not applied, the first of its outcome in a row
-	judged   uint64 // generation of the node's rows that holds was found under
+	judged   uint64 // event of the node's rows, or of the node, that holds was found under
 	// table is the log sequence up to which the node says that the table it has in force is
 	// right; 0: it enforces none, and says nothing of it.
 	table    uint64
@@ -38,16 +38,16 @@ func (r *report) arrived() time.Time { return time.Unix(0, r.at).UTC() }
 // What it does not say so of proves nothing.
 func (r *report) applied() bool { return r.outcome == policy.OutcomeApplied }
 
-// fresh reports whether holds is about the rows that the node has now.
-func (r *report) fresh(identity uint32, generation uint64) bool {
-	return r.judged == generation && r.identity == identity
+// fresh reports whether holds is about the node as it is now, and the rows that it has
+// now. since is the sequence of the last event that changed these, or the node.
+func (r *report) fresh(identity uint32, since uint64) bool {
+	return r.judged == since && r.identity == identity
 }
 
-// judge holds the report against the rows that the node must hold now. since is
-// the sequence of the last event that changed them, or the node: a report from
-// there on that names other rules is wrong, and stays so until the next one.
-func (r *report) judge(identity uint32, generation, since uint64, want compiler.Fingerprint) {
-	r.identity, r.judged = identity, generation
+// judge holds the report against the rows that the node must hold now, as of fresh's since: a
+// report from there on that names other rules is wrong, and stays so until the next one.
+func (r *report) judge(identity uint32, since uint64, want compiler.Fingerprint) {
+	r.identity, r.judged = identity, since
 	r.holds = r.applied() && r.print == half(want)
 	if !r.holds && r.version >= since {
 		r.wrong = true
@@ -159,6 +159,17 @@ func (t *table) put(ordinal uint32, said policy.Report, at time.Time, heard bool
 	t.tally(r, &next)
 	*r = next
 	return r, true
+}
+
+// forget drops what a node of an ordinal said last.
+func (t *table) forget(ordinal uint32, r *report) {
+	t.count--
+	if !r.applied() {
+		t.not--
+	}
+	t.reasons.drop(ordinal)
+	delete(t.audits, ordinal)
+	*r = report{}
 }
 
 // tally counts a report in the place of another.

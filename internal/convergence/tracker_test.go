@@ -104,6 +104,46 @@ func TestANodeLagsSinceTheFirstChangeItDoesNotHave(t *testing.T) {
 	require.Equal(t, []Lagging{{"n1", at(6).Add(time.Minute)}}, f.Lagging)
 }
 
+// A machine that takes the place of another has applied nothing before it says so, and a
+// node that somebody spoke for before it was there has said nothing.
+func TestANodeThatReturnsIsSilent(t *testing.T) {
+	w := newWorld(t, 1)
+	x := w.tracker()
+	id := w.id()
+	w.put("n1", "a")
+	w.put("n2", "a")
+	w.revise(id, "a", 1)
+	audits := w.truth("n1")
+	audits.Audited = []policy.AuditCount{{Policy: id, Egress: 5}}
+	w.report(x, 1, "n1", audits, 0)
+	refuses := w.truth("n2")
+	refuses.Outcome, refuses.Reason = policy.OutcomeRefused, "no room"
+	w.report(x, 2, "n2", refuses, 0)
+	require.Equal(t, 1, w.rollout(x, id).Applied)
+	x.keep([]arrival{{"n3", w.truth("n1"), at(w.head())}})
+	early := arrival{"n3", w.truth("n1"), at(w.head())}
+	for _, n := range []policy.NodeID{"n1", "n2"} {
+		w.publish(policy.NodeRemoved{ID: w.id(), Project: home, Node: n})
+		w.put(n, "a")
+	}
+	w.put("n3", "a")
+	x.keep([]arrival{early}) // as a worker does that starts now
+	r := w.rollout(x, id)
+	require.Equal(t, []int{3, 0, 3, 0}, []int{r.Desired, r.Applied, r.Behind, len(r.Refusals)})
+	require.Zero(t, r.Audited)
+	f, err := x.Fleet(t.Context(), 10)
+	require.NoError(t, err)
+	require.Zero(t, f.Reported)
+	require.Equal(t, 3, f.States[StateSilent])
+	require.Zero(t, x.table.not)
+	require.Empty(t, x.table.reasons.of)
+
+	w.report(x, 3, "n1", w.truth("n1"), 0)
+	w.put("n1", "b") // other labels are not another node
+	w.put("n1", "a")
+	require.Equal(t, 1, w.rollout(x, id).Applied)
+}
+
 // A node can speak for itself alone, and nonsense is counted.
 func TestWhatIsNoReportTouchesNobody(t *testing.T) {
 	w := newWorld(t, 1)

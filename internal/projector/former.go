@@ -87,6 +87,27 @@ func (fs *formers) of(n *node, f func(*former) bool) {
 	}
 }
 
+// Came is the event by which a node that exists now came, or came again after it was removed;
+// 0: that is further back than the past is kept.
+func (v *View) Came(id policy.NodeID) uint64 {
+	n, k := v.m.state.nodes[id], &v.m.state.kept
+	if n == nil || n.identity == nil || k.unread != nil {
+		return 0
+	}
+	at := n.since.seq
+	k.formers.of(n, func(f *former) bool {
+		if f.until.seq != at {
+			return false // it was gone in between
+		}
+		at = f.since
+		return true
+	})
+	if at <= k.from {
+		return 0 // labels that it had before are not kept
+	}
+	return at
+}
+
 func (r *former) at() moment { return r.until }
 
 func (r *former) size() int {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -771,6 +772,51 @@ func TestAHeldStreamThatJoinsAgainAsksForNoOtherHead(t *testing.T) {
 	require.Empty(t, s.queue.waiting)
 	h.release([]arrivals{{[]*stream{s}, g.store.Applied() - 1}})
 	require.Len(t, s.queue.waiting, 1)
+}
+
+// While the log's leader does not answer, clients may come and go any number of times.
+func TestAStreamThatLeftWaitsForNoHead(t *testing.T) {
+	log := newScript(t)
+	log.node("a", "role=web")
+	answers := make(chan error)
+	g := newStage(t, log, Options{Head: func(ctx context.Context) (uint64, error) {
+		select {
+		case err := <-answers:
+			return 1, err
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}})
+	g.play()
+	g.stop() // the test makes its passes
+	h := g.relay.hub
+	<-g.ended
+	g.store.Feed(h.inbox)
+	h.over = false
+	var streams []*stream
+	for range 3 {
+		s := g.meets("a")
+		_, err := s.resume(t.Context(), g.relay.Position())
+		require.NoError(t, err)
+		streams = append(streams, s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- h.askHeads(ctx) }()
+	streams[0].leave()
+	streams[2].leave()
+	answers <- errors.New("no leader")
+	answers <- nil
+	require.Eventually(t, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.post.heads) > 0
+	}, 20*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+	require.Len(t, h.post.heads, 1)
+	require.Len(t, h.post.heads[0].streams, 1)
+	require.Same(t, streams[1], h.post.heads[0].streams[0])
 }
 
 // A worker that is behind answers at once, and tells nothing live before it has

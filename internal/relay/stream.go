@@ -25,7 +25,7 @@ type stream struct {
 	dialect policy.Dialect
 	tables  bool // its reader enforces tables
 	wake    chan struct{}
-	over    atomic.Bool  // the hub has ended
+	over    atomic.Bool  // the hub has ended, or the stream has left
 	state   atomic.Int32 // of hand
 	owed    atomic.Bool  // the hub has more for it, once state is idle
 
@@ -159,6 +159,7 @@ func (s *stream) joinHeld(seq uint64, ref projector.NodeRef) {
 
 // leave removes the stream from the hub, and ends the watch of its table.
 func (s *stream) leave() {
+	s.over.Store(true)
 	s.relay.hub.disconnect(s)
 	if s.unfollow != nil {
 		s.unfollow()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 )
 
 // HistoryOptions are what a History works on.
@@ -217,7 +218,7 @@ func (h *History) begin(ctx context.Context, seq uint64, dir string) (*Replayed,
 	}
 	for at := h.marks.nearest(seq); at > elsewhere.Seq; at = h.marks.nearest(seq) {
 		r, err := h.openMark(ctx, at, dir, seq)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || streams.Leaderless(err) { // the log, not the mark
 			return r, err
 		}
 		h.log.Warn("a mark of the past cannot be used and is removed", "seq", at, "error", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/test/gen"
 )
 
@@ -158,6 +159,34 @@ func TestAMarkThatCannotBeUsedGoes(t *testing.T) {
 			require.Equal(t, int64(1), began.Load())
 		})
 	}
+}
+
+// While the servers of the log do not answer nobody knows whether a mark is good.
+func TestAMarkStaysWhileTheLogDoesNotAnswer(t *testing.T) {
+	log, silent := &sliceLog{msgs: nodeEvents(21), cut: 4}, false
+	h, began := past(t, log, t.TempDir(), func(o *HistoryOptions) {
+		open := o.Open
+		o.Open = func(ctx context.Context, dir string, until uint64) (*Replayed, error) {
+			r, err := open(ctx, dir, until)
+			if silent && err == nil {
+				err = errors.Join(fmt.Errorf("verify: %w", streams.ErrNoAnswer), r.Close())
+			}
+			return r, err
+		}
+	})
+	at := func(seq uint64) error {
+		_, done, err := h.At(t.Context(), seq)
+		if err == nil {
+			done()
+		}
+		return err
+	}
+	require.NoError(t, at(15))
+	silent = true
+	require.ErrorIs(t, at(16), streams.ErrNoAnswer)
+	silent = false
+	require.NoError(t, at(16))
+	require.Equal(t, int64(1), began.Load())
 }
 
 // gated lets folds begin one by one.

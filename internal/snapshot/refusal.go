@@ -57,8 +57,16 @@ func (t *Tables) RefusedWhere(is func(policy.NodeID) bool, limit int) []Refusal 
 }
 
 // RefusedNodes counts the nodes whose last table was refused, of those that
-// anybody asked for.
-func (t *Tables) RefusedNodes() int {
+// anybody asked for, and forgets those that were removed.
+func (t *Tables) RefusedNodes(exists func(policy.NodeID) bool) int {
+	t.mu.Lock()
+	ids := slices.Collect(maps.Keys(t.refused))
+	t.mu.Unlock()
+	for _, id := range ids {
+		if !exists(id) {
+			t.gone(id)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.refused)
