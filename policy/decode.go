@@ -17,6 +17,11 @@ const (
 type DecodeError struct {
 	Code       string     // Undecodable, UnknownType or Invalid
 	Violations Violations // never empty
+
+	// EventID and EventType name the event, where the document could be walked to
+	// its end: uuid.Nil and "" when it does not say them.
+	EventID   uuid.UUID
+	EventType string
 }
 
 // Error is the code and every fault.
@@ -45,23 +50,35 @@ func (rec *record) event(faults Violations) (Event, error) {
 	if len(faults) == 0 {
 		return rec.kind.read(rec), nil
 	}
-	// Of a document that could be walked to its end, an unknown type says more
-	// than the faults found by reading it as one of the known ones.
-	if rec.unknown != "" && !ended(faults) {
-		return nil, &DecodeError{UnknownType, Violations{{
-			"/type", UnknownType,
-			fmt.Sprintf("%.64q is not an event type of this family", rec.unknown),
-		}}}
+	fault := &DecodeError{Code: Invalid, Violations: faults}
+	if !ended(faults) {
+		fault.EventID, fault.EventType = rec.id, rec.typeName()
+		// Of a document that could be walked to its end, an unknown type says more
+		// than the faults found by reading it as one of the known ones.
+		if rec.unknown != "" {
+			fault.Code = UnknownType
+			fault.Violations = Violations{{"/type", UnknownType, fmt.Sprintf("%.64q is not an event type of this family", rec.unknown)}}
+			return nil, fault
+		}
 	}
 	if _, misshapen := faults.Shape(); misshapen {
-		return nil, &DecodeError{Undecodable, faults}
+		fault.Code = Undecodable
+		return nil, fault
 	}
 	if rec.kind != nil {
 		if e := rec.kind.read(rec); identified(e) {
-			return e, &DecodeError{Invalid, faults}
+			return e, fault
 		}
 	}
-	return nil, &DecodeError{Invalid, faults}
+	return nil, fault
+}
+
+// typeName is the event's type; one that is none is kept as far as errors quote it.
+func (rec *record) typeName() string {
+	if rec.kind != nil {
+		return rec.kind.Type
+	}
+	return fmt.Sprintf("%.64s", rec.unknown)
 }
 
 // ended reports whether the reading did not reach the document's end.

@@ -70,11 +70,11 @@ const MaxReport = 4096
 const MaxReason = 512
 
 const (
-	reportVersion = 1 << iota
+	reportEvent = 1 << iota // or version, which agents say that know no event ids
 	reportFingerprint
 )
 
-var reportFields = []string{"version", "fingerprint"}
+var reportFields = []string{"event_id", "fingerprint"}
 
 // DecodeReport reads {"event_id","version","fingerprint","outcome","reason",
 // "table_version","audited"}, strictly. One of the first two is enough, and what stands
@@ -86,10 +86,10 @@ func DecodeReport(body []byte) (Report, error) {
 		ok := r.object("a report", func(name []byte) bool {
 			switch string(name) {
 			case "version":
-				seen |= reportVersion
+				seen |= reportEvent
 				rep.Version = r.sequence()
 			case "event_id":
-				seen |= reportVersion
+				seen |= reportEvent
 				rep.Event = readEventID(r)
 			case "fingerprint":
 				seen |= reportFingerprint
@@ -108,7 +108,7 @@ func DecodeReport(body []byte) (Report, error) {
 			return true
 		})
 		if ok {
-			r.require(reportVersion|reportFingerprint, seen, reportFields)
+			r.require(reportEvent|reportFingerprint, seen, reportFields)
 		}
 	})
 	return rep, faults.orNil()

@@ -115,3 +115,8 @@ func FuzzDecodeReport(f *testing.F) {
 		require.Equal(t, r, again)
 	})
 }
+
+func TestAReportWithoutAnEventIDIsToldSo(t *testing.T) {
+	_, err := DecodeReport([]byte(`{"fingerprint":"` + emptyPrint + `"}`))
+	require.EqualError(t, err, "/event_id: event_id is required (required)")
+}

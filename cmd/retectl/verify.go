@@ -24,6 +24,9 @@ version. Whom to trust is the pin of --trust, or the signers of the repository o
 --repo, else what is in DIR: the signers that the node accepted since
 (accepted.json), or its first pin (trust.json).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := hasArtifacts(args[0]); err != nil {
+				return err
+			}
 			p, err := a.pinOf(cmd, args[0], trustFile, repo)
 			if err != nil {
 				return err
@@ -77,15 +80,11 @@ func readPin(trustFile string) (artifact.Pin, error) {
 }
 
 func (a *app) verify(dir string, p artifact.Pin) error {
-	fsys, err := treeIn(dir, p.Node)
-	if err != nil {
-		return err
-	}
 	trusted, err := p.Trust()
 	if err != nil {
 		return err
 	}
-	n, faults := tree.Verify(fsys, trusted)
+	n, faults := tree.Verify(treeIn(dir, p.Node), trusted)
 	for _, f := range faults {
 		fmt.Fprintf(a.stderr, "%s: %v\n", filepath.Join(dir, f.Path), f.Err)
 	}
@@ -111,14 +110,27 @@ func installed(dir string) (artifact.Pin, error) {
 	return p, nil
 }
 
-// treeIn is the tree at dir. An install root is seen as a tree of its node.
-func treeIn(dir, node string) (fs.FS, error) {
+// hasArtifacts reports a place where none can be: no directory, or an install root
+// as retectl bundle makes it.
+func hasArtifacts(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, cli.Failed(cli.Unreadable, "%s is no directory that can be read", dir)
+		return cli.Failed(cli.Unreadable, "%s is no directory that can be read", dir)
 	}
-	mgmt := filepath.Join(dir, "mgmt")
-	if _, err := os.Stat(filepath.Join(mgmt, "agent.json")); err != nil {
-		return os.DirFS(dir), nil
+	if exists(filepath.Join(dir, tree.PinFile)) && !exists(filepath.Join(dir, "mgmt")) {
+		return cli.Failed(cli.Differs, "%s is an install root that has no artifacts yet: edict agent installs what was released for the node", dir)
 	}
-	return tree.InstallRoot(os.DirFS(dir), node), nil
+	return nil
+}
+
+// treeIn is the tree at dir. An install root is seen as a tree of its node.
+func treeIn(dir, node string) fs.FS {
+	if !exists(filepath.Join(dir, "mgmt", "agent.json")) {
+		return os.DirFS(dir)
+	}
+	return tree.InstallRoot(os.DirFS(dir), node)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -124,14 +124,14 @@ func TestARetryAnswersAsTheFirstTryDidWhateverCameAfter(t *testing.T) {
 	path := first.Header.Get("Location")
 	second := p.do("PATCH", path, `{"rules":[`+rule("deny", "any", "10.0.0.0/8", "10.0.0.0/8", "")+`]}`, "Idempotency-Key: k")
 	p.want(http.StatusOK, "", second)
-	third := p.do("PATCH", path, `{"rules":`+webRules+`}`)
+	third := p.do("PATCH", path, `{"display_name":"Another","rules":`+webRules+`}`)
 	p.want(http.StatusOK, "", third)
 
 	again := p.do("POST", policies, draft("web"), "Idempotency-Key: k")
 	require.Equal(t, string(first.body), string(again.body))
 	again = p.do("PATCH", path, `{"rules":[`+rule("deny", "any", "10.0.0.0/8", "10.0.0.0/8", "")+`]}`, "Idempotency-Key: k")
 	p.want(http.StatusOK, "", again)
-	require.Equal(t, into[resource.Policy](t, second).Head, into[resource.Policy](t, again).Head)
+	require.Equal(t, string(second.body), string(again.body))
 	require.Equal(t, 3, p.log.Len())
 }
 

@@ -133,9 +133,7 @@ func policyAt(v *projector.View, e policy.RevisionCreated) (resource.Policy, err
 		return resource.Policy{}, problem(http.StatusConflict, projector.CodePolicyIDUsed,
 			"this Idempotency-Key was used for another write")
 	}
-	pol.Head, pol.UpdatedAt = rev.Revision, rev.CreatedAt
-	if rev.Parent == uuid.Nil {
-		pol.UpdatedAt = pol.CreatedAt
-	}
+	pol.Head, pol.UpdatedAt = rev.Revision, rev.Time
+	pol.Slug, pol.DisplayName = rev.Slug, rev.DisplayName
 	return showPolicy(pol), nil
 }

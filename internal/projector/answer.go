@@ -174,14 +174,24 @@ func (q Question) foreign(seq uint64) Answer {
 	}
 }
 
+// means reports whether a question is about the event with this body. The digest
+// says so alone, if it is given: of a body that cannot be read no id is known.
+func (q Question) means(body []byte, id string) bool {
+	if q.SHA256 != "" {
+		sum := sha256.Sum256(body)
+		return strings.EqualFold(q.SHA256, hex.EncodeToString(sum[:]))
+	}
+	return q.EventID == "" || strings.EqualFold(q.EventID, id)
+}
+
 // judged waits for the verdict on an event of the project.
 func (a Answerer) judged(ctx context.Context, m streams.Message, q Question) Answer {
 	x := Answer{Seq: m.Seq}
-	if e, _ := policy.Decode(m.Body); e != nil { // what is wrong with it is the fold's to say
-		x.EventID, x.Type = e.EventID().String(), e.EventType()
-	}
-	sum := sha256.Sum256(m.Body)
-	if q.SHA256 != "" && !strings.EqualFold(q.SHA256, hex.EncodeToString(sum[:])) || q.EventID != "" && q.EventID != x.EventID {
+	e, err := policy.Decode(m.Body)
+	var fault *policy.DecodeError // what is wrong with it is the fold's to say
+	_ = errors.As(err, &fault)
+	x.EventID, x.Type = eventNames(e, fault)
+	if !q.means(m.Body, x.EventID) {
 		x.Verdict, x.Code = VerdictRejected, AnswerDuplicateID
 		x.Detail = fmt.Sprintf("the event at %d has another body: yours is not in the log; publish it with an id of its own, in id and Nats-Msg-Id", m.Seq)
 		return x

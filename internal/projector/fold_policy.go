@@ -63,8 +63,10 @@ func parentFault(p *policyState, ev policy.RevisionCreated) (Verdict, bool) {
 		return Verdict{}, false
 	case p == nil:
 		return reject(CodeRevisionConflict, "policy %s has no revision %s: the first revision's parent_id is null", ev.Policy, parent), true
+	case parent == uuid.Nil && p.deleted():
+		return reject(CodePolicyIDUsed, "policy id %s was used by a policy that is deleted: choose a new id", ev.Policy), true
 	case parent == uuid.Nil:
-		return reject(CodePolicyIDUsed, "policy id %s is used, or was before it was deleted: choose a new id, or name the head %s as parent_id", ev.Policy, p.head), true
+		return reject(CodePolicyIDUsed, "policy id %s is used: choose a new id, or name the head %s as parent_id", ev.Policy, p.head), true
 	case p.deleted():
 		return reject(CodeRevisionConflict, "policy %s is deleted: create a new one", ev.Policy), true
 	case parent != p.head:

@@ -8,8 +8,10 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
 
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
 // verdictsKept is how many of the latest verdicts are remembered for writers
@@ -86,9 +88,22 @@ func (p *Projector) Verdict(ctx context.Context, seq uint64) (Verdict, error) {
 // fillRejection completes a rejection with what the message says of itself.
 func fillRejection(r *streams.Rejection, e *entry) {
 	r.Seq, r.Subject, r.Time = e.msg.Seq, e.msg.Subject, e.msg.Time.UTC()
-	if e.event != nil {
-		r.EventID, r.Type = e.event.EventID().String(), e.event.EventType()
+	r.EventID, r.Type = eventNames(e.event, e.fault)
+}
+
+// eventNames are the id and the type of an event, or of what was to be one: "" for
+// what could not be read.
+func eventNames(ev policy.Event, fault *policy.DecodeError) (id, kind string) {
+	if ev != nil {
+		return ev.EventID().String(), ev.EventType()
 	}
+	if fault == nil {
+		return "", ""
+	}
+	if fault.EventID != uuid.Nil {
+		id = fault.EventID.String()
+	}
+	return id, fault.EventType
 }
 
 func encodeRejection(r *streams.Rejection) []byte {

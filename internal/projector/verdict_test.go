@@ -290,3 +290,37 @@ func TestAVerdictIsKeptForARing(t *testing.T) {
 	}
 	require.Equal(t, 2, taken)
 }
+
+func TestARejectionNamesWhatCouldBeReadOfTheEvent(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	for _, body := range []string{
+		fmt.Sprintf(`{"id":%q,"type":"node_renamed","project_id":%q,"node_id":"a"}`, evt(1), tenant(1)),
+		fmt.Sprintf(`{"id":%q,"type":"node_removed","project_id":%q,"node_id":"a","extra":1}`, evt(2), tenant(1)),
+		fmt.Sprintf(`{"id":%q,"type":"node_removed","project_id":%q,"node_id":"a"`, evt(3), tenant(1)),
+	} {
+		require.NoError(t, p.Apply([]streams.Message{j.raw("edict.log."+tenant(1).String()+".node.a", []byte(body))}))
+	}
+	all, err := p.Rejections(0, 9)
+	require.NoError(t, err)
+	var got []string
+	for _, r := range all {
+		got = append(got, r.Code+" "+r.EventID+" "+r.Type)
+	}
+	require.Equal(t, []string{
+		"unknown_type " + evt(1).String() + " node_renamed",
+		"undecodable " + evt(2).String() + " node_removed",
+		"undecodable  ", // cut off: nothing of it is sure
+	}, got)
+}
+
+func TestNobodyIsToldToReviseAPolicyThatIsDeleted(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	for _, ev := range []policy.Event{revise(t, 1, 1, 1, 1, 0, "web", "role=web", 80), remove(2, 1, 1), revise(t, 3, 1, 1, 2, 0, "web", "role=web", 80)} {
+		require.NoError(t, p.Apply([]streams.Message{j.add(ev)}))
+	}
+	all, err := p.Rejections(0, 9)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, CodePolicyIDUsed, all[0].Code)
+	require.NotContains(t, all[0].Detail, "parent_id")
+}

@@ -167,7 +167,10 @@ func (v *View) Policies(project, above uuid.UUID, limit int) (out []policy.Polic
 // RevisionInfo is a stored revision and its place in the log.
 type RevisionInfo struct {
 	policy.Revision
-	Seq uint64
+	Seq  uint64
+	Time time.Time // log timestamp
+
+	Slug, DisplayName string // of the policy, as the revision left it
 }
 
 // Revisions lists a live policy's revisions, newest first, those below before
@@ -217,7 +220,8 @@ func beside(p *policyState, revision uuid.UUID) (RevisionInfo, bool, error) {
 		return RevisionInfo{}, false, nil
 	}
 	ev, err := p.rollout.event()
-	return RevisionInfo{ev.Revision, p.rollout.staged.seq}, err == nil, err
+	at := p.rollout.staged
+	return RevisionInfo{ev.Revision, at.seq, logTime(at.time), ev.Slug, ev.DisplayName}, err == nil, err
 }
 
 func (v *View) revisionAt(id uuid.UUID, seq uint64) (RevisionInfo, error) {
@@ -238,7 +242,8 @@ func readRevision(key, value []byte) (RevisionInfo, error) {
 	if err != nil || !ok {
 		return RevisionInfo{}, errRecord
 	}
-	return RevisionInfo{rc.Revision, binary.BigEndian.Uint64(key[17:])}, nil
+	at := int64(binary.BigEndian.Uint64(value))
+	return RevisionInfo{rc.Revision, binary.BigEndian.Uint64(key[17:]), logTime(at), rc.Slug, rc.DisplayName}, nil
 }
 
 // Rows are a node's rows, by policy id. Generation changes whenever the rows of

@@ -79,7 +79,7 @@ func brief(fault *policy.DecodeError) *policy.DecodeError {
 	if n := len(fault.Violations) - len(kept); n > 0 {
 		kept[len(kept)-1].Detail += fmt.Sprintf("; and %d more faults", n)
 	}
-	return &policy.DecodeError{Code: fault.Code, Violations: kept}
+	return &policy.DecodeError{Code: fault.Code, Violations: kept, EventID: fault.EventID, EventType: fault.EventType}
 }
 
 // shorten gives text of at most faultText bytes, that keeps nothing else in memory.
