@@ -45,6 +45,7 @@ type authorizer struct {
 	sessions *access.Sessions // nil: nobody has one
 	clock    func() time.Time
 	streams  revalidator
+	followed held // what operators follow
 }
 
 // authorize lets a request pass, or says why not: who it is first (401), then
