@@ -169,7 +169,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 	if c.dial != nil {
 		transport.DialContext = c.dial
 	}
-	shown := &bearer{transport, []string{u.Host, admin.Host}, token}
+	shown := &bearer{transport, []string{origin(u), origin(admin)}, token}
 	if admin.Host == "" {
 		return &http.Client{Transport: shown}, nil
 	}
@@ -193,16 +193,19 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bearer adds a token to what goes to the plane's hosts.
+// origin is an address without its path: what a redirection leads to is the plane's where that is the same.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// bearer adds a token to what goes to the plane's origins.
 type bearer struct {
-	next  http.RoundTripper
-	hosts []string
-	token string
+	next    http.RoundTripper
+	origins []string
+	token   string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" && slices.Contains(b.hosts, r.URL.Host) {
+	if b.token != "" && slices.Contains(b.origins, origin(r.URL)) {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
 	}
