@@ -81,6 +81,35 @@ func (c credentials) token() (string, error) {
 	return token, nil
 }
 
+// natsToken is what NATS servers are shown, at the URLs that a client connects to. config is
+// what they are asked for TLS with; nil: those ask for it whose URL says so.
+func (c credentials) natsToken(urls string, config *tls.Config) (string, error) {
+	token, err := c.token()
+	if err != nil || token == "" || config != nil || urls == "" {
+		return token, err
+	}
+	var clear *url.URL
+	for address := range strings.SplitSeq(urls, ",") {
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			return "", cli.Failed(cli.BadUsage, "--nats: want addresses such as tls://nats.example:4222") // the error may have a password
+		}
+		switch {
+		case u.Scheme == "tls" || u.Scheme == "wss":
+			return token, nil // the client asks all of them for it
+		case !local(u.Hostname()):
+			clear = u
+		}
+	}
+	if clear != nil {
+		return "", cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", clear.Host)
+	}
+	return token, nil
+}
+
 // tls is how the plane is checked, and what it is shown; nil: as ever.
 func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 	if c.ca == "" && c.cert == "" && c.key == "" && c.spiffe == "" && c.server == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,6 +50,26 @@ func TestATokenIsNotSentOnInTheClear(t *testing.T) {
 		"https://plane.example/v1/keys": "Bearer edt_ana", "http://plane.example/": "",
 		"https://plane.example:8081/v1/keys": "Bearer edt_ana", "http://plane.example:8081/": "",
 	}, shown)
+}
+
+// A client of NATS asks all its servers for TLS where one of them is named with it.
+func TestATokenIsForNATSServersOverTLSOrOnThisMachine(t *testing.T) {
+	c := credentials{tokenFile: filepath.Join(t.TempDir(), "ana.token")}
+	require.NoError(t, os.WriteFile(c.tokenFile, []byte("edt_ana\n"), 0o600))
+	for urls, sent := range map[string]bool{
+		"": true, "nats://127.0.0.1:4222": true, "localhost, [::1]:4222": true, "tls://nats.example": true, "nats://a.example,tls://b.example": true, "wss://nats.example": true,
+		"nats://nats.example:4222": false, "nats.example": false, "127.0.0.1:4222, nats.example:4222": false, "ws://nats.example": false, "nats://tls@nats.example": false, "nats://a b": false,
+	} {
+		token, err := c.natsToken(urls, nil)
+		require.Equal(t, sent, err == nil, "%q: %v", urls, err)
+		require.Equal(t, sent, token == "edt_ana", urls)
+	}
+	token, err := c.natsToken("nats://nats.example", &tls.Config{MinVersion: tls.VersionTLS13})
+	require.NoError(t, err)
+	require.Equal(t, "edt_ana", token)
+	token, err = credentials{}.natsToken("nats://nats.example", nil)
+	require.NoError(t, err)
+	require.Empty(t, token)
 }
 
 // answering is a server that is not there.
