@@ -77,6 +77,10 @@ func (h *signInHandlers) begin(c *call) error {
 	}
 	to, kept := h.signIn.Begin(h.back(c), viewOf(c.r.URL.Query().Get("view")), h.auth.clock())
 	text, err := h.auth.sessions.Keep(kept)
+	if errors.Is(err, access.ErrSessionTooLong) {
+		kept.View = consolePath // what is asked for is longer than a cookie
+		text, err = h.auth.sessions.Keep(kept)
+	}
 	if err != nil {
 		return err
 	}

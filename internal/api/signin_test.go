@@ -251,3 +251,14 @@ func TestWithoutAnIssuerNobodySignsIn(t *testing.T) {
 	_, err := access.NewIssuer(t.Context(), s.URL, "edict", s.Client())
 	require.Error(t, err)
 }
+
+// A browser keeps 4 KiB: of a view that is longer it keeps none, and the sign-in goes on.
+func TestWhoSignsInFromAViewThatIsTooLongComesToTheConsole(t *testing.T) {
+	s := newSignedIn(t, "")
+	for _, view := range []string{"/ui/nodes?labels=" + strings.Repeat("a", 5000), "/ui/" + strings.Repeat("é", 2000)} {
+		to, kept := s.begun(view)
+		where, session := s.returned(s.allowed(to, "4711"), shown(kept))
+		require.Equal(t, "/ui/", where)
+		require.NotNil(t, session)
+	}
+}
