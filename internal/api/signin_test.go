@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -261,4 +263,15 @@ func TestWhoSignsInFromAViewThatIsTooLongComesToTheConsole(t *testing.T) {
 		require.Equal(t, "/ui/", where)
 		require.NotNil(t, session)
 	}
+}
+
+// Who begins to sign in may come back with any text as the issuer's, and is not known yet.
+func TestWhatAnIssuerIsSaidToSayIsLoggedInShort(t *testing.T) {
+	var logged bytes.Buffer
+	s := newSignedIn(t, "", func(d *api.Deps) { d.Trace = slog.New(slog.NewTextHandler(&logged, nil)) })
+	_, kept := s.begun("")
+	where, _ := s.returned(url.Values{"error": {"made up " + strings.Repeat("x", 5000)}}, shown(kept))
+	require.Equal(t, "/ui/#sign_in=failed", where)
+	require.Contains(t, logged.String(), "made up")
+	require.Less(t, logged.Len(), 1000)
 }
