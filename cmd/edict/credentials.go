@@ -88,7 +88,7 @@ func (c credentials) natsToken(urls string, config *tls.Config) (string, error) 
 	if err != nil || token == "" || config != nil || urls == "" {
 		return token, err
 	}
-	var clear *url.URL
+	var open *url.URL
 	for address := range strings.SplitSeq(urls, ",") {
 		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
 			address = "nats://" + address
@@ -101,11 +101,11 @@ func (c credentials) natsToken(urls string, config *tls.Config) (string, error) 
 		case u.Scheme == "tls" || u.Scheme == "wss":
 			return token, nil // the client asks all of them for it
 		case !local(u.Hostname()):
-			clear = u
+			open = u
 		}
 	}
-	if clear != nil {
-		return "", cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", clear.Host)
+	if open != nil {
+		return "", cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", open.Host)
 	}
 	return token, nil
 }
