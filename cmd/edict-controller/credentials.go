@@ -41,7 +41,7 @@ func (a *app) http(cmd *cobra.Command) (*http.Client, error) {
 			return nil, cli.Failed(cli.Unreadable, "--token-file: %v", err)
 		}
 	}
-	return &http.Client{Transport: &bearer{transport, u.Host, a.tokenFile}, Timeout: a.patience}, nil
+	return &http.Client{Transport: &bearer{transport, origin(u), a.tokenFile}, Timeout: a.patience}, nil
 }
 
 func local(host string) bool {
@@ -49,16 +49,19 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bearer adds the token of a file to what goes to a host. The file is read each time: a
+// origin is an address without its path.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// bearer adds the token of a file to what goes to an origin. The file is read each time: a
 // Secret that is changed is another token from then on.
 type bearer struct {
-	next       http.RoundTripper
-	host, file string
+	next         http.RoundTripper
+	origin, file string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.file != "" && r.URL.Host == b.host {
+	if b.file != "" && origin(r.URL) == b.origin {
 		token, err := os.ReadFile(b.file)
 		if err != nil {
 			return nil, err

@@ -77,3 +77,32 @@ func TestAPlaneThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
 	require.ErrorAs(t, err, &late)
 	require.True(t, late.Timeout())
 }
+
+// A plane, or what stands before it, may send a client on from TLS to the same address without.
+func TestATokenIsNotSentOnInTheClear(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("edt_it\n"), 0o600))
+	a := &app{server: "https://plane.example", tokenFile: file}
+	client, err := a.http(nil)
+	require.NoError(t, err)
+	var shown []string
+	client.Transport.(*bearer).next = answering(func(r *http.Request) *http.Response {
+		shown = append(shown, r.URL.String()+" "+r.Header.Get("Authorization"))
+		res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+		if r.URL.Scheme == "https" {
+			res.StatusCode = http.StatusFound
+			res.Header.Set("Location", "http://plane.example/")
+		}
+		return res
+	})
+	res, err := client.Get("https://plane.example/v1/keys")
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, []string{"https://plane.example/v1/keys Bearer edt_it", "http://plane.example/ "}, shown)
+}
+
+// answering is a server that is not there.
+type answering func(r *http.Request) *http.Response
+
+// RoundTrip implements http.RoundTripper.
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

@@ -81,6 +81,35 @@ func (c credentials) token() (string, error) {
 	return token, nil
 }
 
+// natsToken is what NATS servers are shown, at the URLs that a client connects to. config is
+// what they are asked for TLS with; nil: those ask for it whose URL says so.
+func (c credentials) natsToken(urls string, config *tls.Config) (string, error) {
+	token, err := c.token()
+	if err != nil || token == "" || config != nil || urls == "" {
+		return token, err
+	}
+	var open *url.URL
+	for address := range strings.SplitSeq(urls, ",") {
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			return "", cli.Failed(cli.BadUsage, "--nats: want addresses such as tls://nats.example:4222") // the error may have a password
+		}
+		switch {
+		case u.Scheme == "tls" || u.Scheme == "wss":
+			return token, nil // the client asks all of them for it
+		case !local(u.Hostname()):
+			open = u
+		}
+	}
+	if open != nil {
+		return "", cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", open.Host)
+	}
+	return token, nil
+}
+
 // tls is how the plane is checked, and what it is shown; nil: as ever.
 func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 	if c.ca == "" && c.cert == "" && c.key == "" && c.spiffe == "" && c.server == "" {
@@ -169,7 +198,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 	if c.dial != nil {
 		transport.DialContext = c.dial
 	}
-	shown := &bearer{transport, []string{u.Host, admin.Host}, token}
+	shown := &bearer{transport, []string{origin(u), origin(admin)}, token}
 	if admin.Host == "" {
 		return &http.Client{Transport: shown}, nil
 	}
@@ -193,16 +222,19 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bearer adds a token to what goes to the plane's hosts.
+// origin is an address without its path: what a redirection leads to is the plane's where that is the same.
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// bearer adds a token to what goes to the plane's origins.
 type bearer struct {
-	next  http.RoundTripper
-	hosts []string
-	token string
+	next    http.RoundTripper
+	origins []string
+	token   string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" && slices.Contains(b.hosts, r.URL.Host) {
+	if b.token != "" && slices.Contains(b.origins, origin(r.URL)) {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
 	}

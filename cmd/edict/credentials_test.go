@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,3 +23,57 @@ func TestConnectionsOfCommandsAreAskedWhetherTheyLive(t *testing.T) {
 	require.Positive(t, h2.SendPingTimeout)
 	require.Positive(t, h2.PingTimeout)
 }
+
+// A plane, or what stands before it, may send a client on from TLS to the same address without.
+func TestATokenIsNotSentOnInTheClear(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ana.token")
+	require.NoError(t, os.WriteFile(file, []byte("edt_ana\n"), 0o600))
+	c := credentials{tokenFile: file, admin: "https://plane.example:8081"}
+	got, err := c.http(nodeCommands{&app{}}.nodeWatchCommand(), "https://plane.example")
+	require.NoError(t, err)
+	shown := map[string]string{}
+	got.Transport.(*elsewhere).next.(*bearer).next = answering(func(r *http.Request) *http.Response {
+		shown[r.URL.String()] = r.Header.Get("Authorization")
+		res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+		if r.URL.Scheme == "https" {
+			res.StatusCode = http.StatusFound
+			res.Header.Set("Location", "http://"+r.URL.Host+"/")
+		}
+		return res
+	})
+	for _, address := range []string{"https://plane.example/v1/keys", "https://plane.example:8081/v1/keys"} {
+		res, err := got.Get(address)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
+	require.Equal(t, map[string]string{
+		"https://plane.example/v1/keys": "Bearer edt_ana", "http://plane.example/": "",
+		"https://plane.example:8081/v1/keys": "Bearer edt_ana", "http://plane.example:8081/": "",
+	}, shown)
+}
+
+// A client of NATS asks all its servers for TLS where one of them is named with it.
+func TestATokenIsForNATSServersOverTLSOrOnThisMachine(t *testing.T) {
+	c := credentials{tokenFile: filepath.Join(t.TempDir(), "ana.token")}
+	require.NoError(t, os.WriteFile(c.tokenFile, []byte("edt_ana\n"), 0o600))
+	for urls, sent := range map[string]bool{
+		"": true, "nats://127.0.0.1:4222": true, "localhost, [::1]:4222": true, "tls://nats.example": true, "nats://a.example,tls://b.example": true, "wss://nats.example": true,
+		"nats://nats.example:4222": false, "nats.example": false, "127.0.0.1:4222, nats.example:4222": false, "ws://nats.example": false, "nats://tls@nats.example": false, "nats://a b": false,
+	} {
+		token, err := c.natsToken(urls, nil)
+		require.Equal(t, sent, err == nil, "%q: %v", urls, err)
+		require.Equal(t, sent, token == "edt_ana", urls)
+	}
+	token, err := c.natsToken("nats://nats.example", &tls.Config{MinVersion: tls.VersionTLS13})
+	require.NoError(t, err)
+	require.Equal(t, "edt_ana", token)
+	token, err = credentials{}.natsToken("nats://nats.example", nil)
+	require.NoError(t, err)
+	require.Empty(t, token)
+}
+
+// answering is a server that is not there.
+type answering func(r *http.Request) *http.Response
+
+// RoundTrip implements http.RoundTripper.
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

@@ -118,10 +118,10 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 	}
 	if opt.Server == nil {
 		var err error
-		if opt.Token, err = a.creds.token(); err != nil {
+		if opt.TLS, err = a.creds.tls(ctx); err != nil {
 			return nil, err
 		}
-		if opt.TLS, err = a.creds.tls(ctx); err != nil {
+		if opt.Token, err = a.creds.natsToken(opt.URL, opt.TLS); err != nil {
 			return nil, err
 		}
 		if opt.Creds, err = a.creds.natsFile(); err != nil {

@@ -134,10 +134,10 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if opt.HTTP, err = a.creds.http(cmd, c.Server()); err != nil {
 		return err
 	}
-	if opt.Token, err = a.creds.token(); err != nil {
+	if opt.TLS, err = a.creds.tls(cmd.Context()); err != nil {
 		return err
 	}
-	if opt.TLS, err = a.creds.tls(cmd.Context()); err != nil {
+	if opt.Token, err = a.creds.natsToken(opt.NATS, opt.TLS); err != nil {
 		return err
 	}
 	if opt.Creds, err = a.creds.natsFile(); err != nil {

@@ -208,7 +208,7 @@ func TestWhatAGuestMayDoOverNATS(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, streams.AccountProducers, g.Account)
 	require.Equal(t, []string{"edict.log." + shop.String() + ".artifact.*", "edict.log." + shop.String() + ".node.*", "edict.log." + shop.String() + ".policy." + web.String(), "edict.verdict." + shop.String() + ".*"}, g.Publish)
-	require.Empty(t, g.Hear)
+	require.Equal(t, []string{"_INBOX.x.>"}, g.Hear)
 	g, ok = rights("plane#admin")
 	require.True(t, ok)
 	require.Equal(t, streams.AccountPlane, g.Account)

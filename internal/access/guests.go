@@ -51,7 +51,6 @@ func (p *Principal) Permissions() (g streams.Guest, ok bool) {
 // should be, and without the projects that have spent their share. An agent whose
 // node is nobody's yet is let in, and hears nothing.
 func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) bool, spent func(project uuid.UUID) bool) (g streams.Guest, ok bool) {
-	g.Inbox = "_INBOX." + string(p.ID)
 	switch {
 	case p.admin:
 		g.Account = streams.AccountPlane
@@ -62,10 +61,10 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 				continue
 			}
 			g.Publish = append(g.Publish, wire.ReplaySubject(id), streams.ReportSubject(id))
-			g.Hear = append(g.Hear, wire.NodeFilter(id), "_INBOX."+string(id)+".>")
+			g.Hear = append(g.Hear, wire.NodeFilter(id), inbox(string(id)))
 		}
 	default:
-		g.Account = streams.AccountProducers
+		g.Account, g.Hear = streams.AccountProducers, []string{inbox(string(p.ID))}
 		for project, b := range p.projects {
 			if !spent(project) {
 				g.Publish = append(g.Publish, p.appendable(project, b)...)
@@ -81,6 +80,10 @@ func (p *Principal) permissions(owns func(id policy.NodeID, project uuid.UUID) b
 	g.Name = string(p.ID) + "/" + hex.EncodeToString(sum[:8])
 	return g, true
 }
+
+// inbox is where answers come to who is called so: a node, whatever the principals are called
+// that are its agents, or a producer.
+func inbox(name string) string { return "_INBOX." + name + ".>" }
 
 // appendable are the subjects of the log that an operator of a project may
 // append to, and that on which it asks what became of the project's events.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -217,9 +216,7 @@ func nodeScope(signer string) *jwt.UserScope {
 
 func permissionsOf(g streams.Guest) (p jwt.Permissions) {
 	p.Pub.Allow.Add(g.Publish...)
-	hear := append([]string{g.Inbox + ".>"}, g.Hear...)
-	slices.Sort(hear)
-	p.Sub.Allow.Add(slices.Compact(hear)...)
+	p.Sub.Allow.Add(g.Hear...)
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ const (
 // authorizer lets those requests pass that their principal may make.
 type authorizer struct {
 	access  Access // nil: everybody may do anything
+	local   bool   // everybody on this machine, that is
 	limiter *access.Limiter
 	model   interface {
 		views
@@ -43,14 +45,18 @@ type authorizer struct {
 	sessions *access.Sessions // nil: nobody has one
 	clock    func() time.Time
 	streams  revalidator
+	followed held // what operators follow
 }
 
 // authorize lets a request pass, or says why not: who it is first (401), then
 // whether that principal has requests left (429), then whether it may (403), or
 // may not even see what it asks for (404). Without Access everybody may.
 func (a *authorizer) authorize(c *call) error {
-	if a.access == nil || c.route.Needs == access.Anyone {
+	if c.route.Needs == access.Anyone {
 		return nil
+	}
+	if a.access == nil {
+		return a.checkHost(c.r)
 	}
 	who, err := a.authenticate(c)
 	if err != nil {
@@ -81,6 +87,19 @@ func (a *authorizer) authorize(c *call) error {
 		return hidden(c, o)
 	}
 	return problem(http.StatusForbidden, CodeForbidden, "%s may not do this: it needs %s", who.ID, c.route.Needs)
+}
+
+// checkHost refuses what was sent to a name that is not this machine's own, where nobody has to
+// prove who it is. A web page can have a name of its own lead here: its browser would take
+// it for one of ours.
+func (a *authorizer) checkHost(r *http.Request) error {
+	u := url.URL{Host: r.Host}
+	name := strings.ToLower(u.Hostname())
+	_, noAddress := netip.ParseAddr(name)
+	if !a.local || name == "" || noAddress == nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return nil
+	}
+	return problem(http.StatusBadRequest, CodeBadHeader, "Host: %.80q may be any web page's name for this machine; ask at 127.0.0.1, [::1] or localhost, or configure access (--access)", name)
 }
 
 // authenticate finds the principal of a request. One that was made elsewhere a

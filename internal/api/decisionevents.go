@@ -28,7 +28,7 @@ func (h *decisionHandlers) follow(c *call) error {
 	}
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
-	defer h.auth.revalidate(c, cancel)()
+	defer h.auth.follow(c, cancel)()
 	s := decisionStream{sse: beginSSE(c), w: w, last: min(last, after)}
 	if s.send(":hello\n\n") != nil {
 		return nil

@@ -48,6 +48,7 @@ type Deps struct {
 // AccessDeps say who may do what.
 type AccessDeps struct {
 	Access  Access          // nil: whoever reaches the API may do anything
+	Local   bool            // and the API is reached from this machine alone
 	Limiter *access.Limiter // of each principal; nil: none
 	// Failures counts wrong credentials by address; nil: nobody does.
 	Failures *access.Failures

@@ -63,7 +63,7 @@ func (h *fleetHandlers) follow(c *call) error {
 	}
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
-	defer h.auth.revalidate(c, cancel)()
+	defer h.auth.follow(c, cancel)()
 	w := h.fleet.Watch()
 	defer w.Close()
 	s := beginSSE(c)

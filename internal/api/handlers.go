@@ -114,7 +114,7 @@ func newUseCases(d Deps) useCases {
 		retries: &retries{d.Model, d.HistoryDeps}, log: d.Log, model: d.Model, reads: u.reads, gate: u.gate, quota: u.quota, lanes: newLanes(d.Clock),
 		tracing: u.tracing, recent: newRecentWrites(4096), patience: d.WritePatience, clock: d.Clock, newID: d.NewID,
 	}
-	u.auth = &authorizer{access: d.Access, limiter: d.Limiter, model: d.Model, reads: u.reads, sessions: d.Sessions, failures: u.failures, clock: d.Clock}
+	u.auth = &authorizer{access: d.Access, local: d.Local, limiter: d.Limiter, model: d.Model, reads: u.reads, sessions: d.Sessions, failures: u.failures, clock: d.Clock}
 	u.checks = &checks{log: d.Log, model: d.Model, relay: d.Relay, full: d.Writable, more: d.Checks, durability: d.Durability}
 	return u
 }

@@ -12,6 +12,10 @@ import (
 // dead and not known to be.
 const streamsEach = 8
 
+// followedEach is how many streams of what operators follow a principal holds on one worker.
+// With each event each of those of the log reads it.
+const followedEach = 64
+
 // held are the event streams of principals, oldest first. One too many ends the
 // oldest: the newest is the one that somebody reads.
 type held struct {
@@ -21,13 +25,13 @@ type held struct {
 
 type holding struct {
 	who  policy.PrincipalID
-	node policy.NodeID
+	node policy.NodeID // empty: not of a node
 }
 
 type heldStream struct{ end func() }
 
-// join notes a stream that end would end, and ends one if there are too many.
-func (h *held) join(by holding, end func()) (leave func()) {
+// join notes a stream that end would end, and ends one if there are more than most.
+func (h *held) join(by holding, most int, end func()) (leave func()) {
 	s := &heldStream{end}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +39,7 @@ func (h *held) join(by holding, end func()) (leave func()) {
 		h.of = map[holding][]*heldStream{}
 	}
 	all := append(h.of[by], s)
-	if len(all) > streamsEach {
+	if len(all) > most {
 		all[0].end()
 		all = slices.Delete(all, 0, 1)
 	}

@@ -60,3 +60,52 @@ func TestOneStreamTooManyEndsTheOldest(t *testing.T) {
 		<-ended
 	}
 }
+
+// What follows the log, or what admission policies decided, is a few streams of a principal,
+// whatever they are about: each event has each of them read the log.
+func TestAPrincipalFollowsAFewStreamsOfTheLog(t *testing.T) {
+	const each = 64
+	p, tokens := guarded(t, map[string][]string{"reader": {"project:" + project + "#read", "project:" + other + "#read"}, "watcher": {"plane#read"}})
+	open := func(who, path string) (ended chan struct{}) {
+		began := make(chan struct{})
+		ended = make(chan struct{})
+		r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
+		r.Header.Set("Authorization", "Bearer "+tokens[who])
+		go func() {
+			defer close(ended)
+			p.Handler.ServeHTTP(&beginning{ResponseRecorder: httptest.NewRecorder(), began: began}, r)
+		}()
+		<-began
+		return ended
+	}
+	foreign := open("watcher", "/v1/events")
+	var own []chan struct{}
+	for i := range each + 2 {
+		own = append(own, open("reader", "/v1/projects/"+[]string{project, other}[i%2]+"/events"))
+	}
+	for _, ended := range own[:2] {
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "an older stream stays")
+		}
+	}
+	for i, ended := range append(own[2:], foreign) {
+		select {
+		case <-ended:
+			require.Fail(t, "a stream ended that may stay", "%d", i)
+		default:
+		}
+	}
+}
+
+// beginning says when an answer begins.
+type beginning struct {
+	*httptest.ResponseRecorder
+	began chan struct{}
+}
+
+func (w *beginning) WriteHeader(status int) {
+	w.ResponseRecorder.WriteHeader(status)
+	close(w.began)
+}

@@ -182,7 +182,7 @@ func (h *logEventHandlers) follow(c *call) error {
 	}
 	ctx, cancel := untilStop(c.r.Context())
 	defer cancel()
-	defer h.auth.revalidate(c, cancel)()
+	defer h.auth.follow(c, cancel)()
 	s := &logEventStream{sse: beginSSE(c), h: h, w: w, who: c.who, after: after}
 	_ = s.run(ctx) // the client has left, or comes back with its last id
 	return nil

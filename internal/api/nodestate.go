@@ -226,7 +226,7 @@ func (h *stateHandlers) events(c *call) error {
 	defer cancel()
 	defer h.auth.revalidate(c, cancel)()
 	if c.who != nil {
-		defer h.held.join(holding{c.who.ID, id}, cancel)()
+		defer h.held.join(holding{c.who.ID, id}, streamsEach, cancel)()
 	}
 	return notServed(id, h.relay.ServeEvents(c.w, c.r.WithContext(ctx), id))
 }

@@ -28,6 +28,17 @@ func (a *authorizer) revalidate(c *call, end func()) (stop func()) {
 	})
 }
 
+// follow is revalidate for a stream of what operators follow, which end ends as well when its
+// principal has too many.
+func (a *authorizer) follow(c *call, end func()) (stop func()) {
+	if a.access == nil {
+		return func() {}
+	}
+	leave := a.followed.join(holding{who: c.who.ID}, followedEach, end)
+	forget := a.revalidate(c, end)
+	return func() { forget(); leave() }
+}
+
 // cachedDecision is what was decided about a stream's principal last. It changes with the
 // log and with the end of a credential, and with nothing else.
 type cachedDecision struct {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -77,6 +78,10 @@ func (h *signInHandlers) begin(c *call) error {
 	}
 	to, kept := h.signIn.Begin(h.back(c), viewOf(c.r.URL.Query().Get("view")), h.auth.clock())
 	text, err := h.auth.sessions.Keep(kept)
+	if errors.Is(err, access.ErrSessionTooLong) {
+		kept.View = consolePath // what is asked for is longer than a cookie
+		text, err = h.auth.sessions.Keep(kept)
+	}
 	if err != nil {
 		return err
 	}
@@ -147,7 +152,7 @@ func (h *signInHandlers) opened(c *call) (view string, err error) {
 // refusedThere is an issuer's answer that has no code.
 type refusedThere struct{ why string }
 
-func (e *refusedThere) Error() string { return "the issuer says " + e.why }
+func (e *refusedThere) Error() string { return fmt.Sprintf("the issuer says %.80q", e.why) }
 
 // whyNot is one of the words that the console has a sentence for.
 func whyNot(err error) string {

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -250,4 +252,26 @@ func TestWithoutAnIssuerNobodySignsIn(t *testing.T) {
 	defer s.Close()
 	_, err := access.NewIssuer(t.Context(), s.URL, "edict", s.Client())
 	require.Error(t, err)
+}
+
+// A browser keeps 4 KiB: of a view that is longer it keeps none, and the sign-in goes on.
+func TestWhoSignsInFromAViewThatIsTooLongComesToTheConsole(t *testing.T) {
+	s := newSignedIn(t, "")
+	for _, view := range []string{"/ui/nodes?labels=" + strings.Repeat("a", 5000), "/ui/" + strings.Repeat("é", 2000)} {
+		to, kept := s.begun(view)
+		where, session := s.returned(s.allowed(to, "4711"), shown(kept))
+		require.Equal(t, "/ui/", where)
+		require.NotNil(t, session)
+	}
+}
+
+// Who begins to sign in may come back with any text as the issuer's, and is not known yet.
+func TestWhatAnIssuerIsSaidToSayIsLoggedInShort(t *testing.T) {
+	var logged bytes.Buffer
+	s := newSignedIn(t, "", func(d *api.Deps) { d.Trace = slog.New(slog.NewTextHandler(&logged, nil)) })
+	_, kept := s.begun("")
+	where, _ := s.returned(url.Values{"error": {"made up " + strings.Repeat("x", 5000)}}, shown(kept))
+	require.Equal(t, "/ui/#sign_in=failed", where)
+	require.Contains(t, logged.String(), "made up")
+	require.Less(t, logged.Len(), 1000)
 }

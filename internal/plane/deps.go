@@ -16,7 +16,7 @@ func (p *Plane) deps() api.Deps {
 	d := api.Deps{
 		Log: p.stream, Model: p.store, Relay: p.relay, Tables: p.tables,
 		Convergence: p.tracker, Fleet: p.fleet, Admission: p.admitter,
-		AccessDeps: api.AccessDeps{Failures: p.failures},
+		AccessDeps: api.AccessDeps{Failures: p.failures, Local: !p.opt.Access.Exposable()},
 		StatusDeps: api.StatusDeps{
 			Name: p.opt.Name, Durability: p.conn.Durability, Past: p.store.PastStatus, Witnessed: p.witness.Last, Origin: p.stream.Origin,
 			LogPerDay: p.pace.PerDay, LogRoom: p.disk.LogRoom, DiskFree: p.disk.Free,

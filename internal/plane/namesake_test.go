@@ -58,6 +58,7 @@ func TestAnAgentNeverReadsAnotherProjectsNodeOfItsName(t *testing.T) {
 		}
 		require.ErrorContains(t, w.http("POST", "/v1/nodes/web-c/applied", `{"version":1,"fingerprint":"T1PNoYwrqgwDVLtfmj7L5e0Sq02OEbqHPC8RFhICuUU="}`), "403", name)
 		require.Error(t, w.mayHear("web-c"), name)
+		require.Error(t, listen("_INBOX.web-c.>")(w), "%s: the answers to the node's own agent", name)
 		require.Error(t, ask("edict.replay.node.web-c", `{"after":"0"}`)(w), name)
 	}
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/internal/listener"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -88,6 +90,42 @@ func TestWhatTheFoldRejectsIsReported(t *testing.T) {
 	require.Contains(t, string(m.Data), list[0].Code)
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// A web page may have its own name lead to this machine. Where nobody has to prove who it is, its
+// requests are of the plane's own origin, as its browser sees it.
+func TestAPageUnderANameOfItsOwnReachesNoPlaneOnLoopback(t *testing.T) {
+	ask := func(at Addresses, method, path, host string) (status int, said string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at.HTTP+path, nil)
+		require.NoError(t, err)
+		r.Host = host
+		r.Header.Set("Origin", "http://"+host)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(body)
+	}
+	node := "/v1/projects/" + project.String() + "/nodes/web-1"
+	at, _ := start(t, Options{Data: t.TempDir(), Relaxed: true})
+	for _, host := range []string{"page.example:8080", "page.example", "127.0.0.1.page.example", "localhost.page.example:80", "[::1].page.example", "plane"} {
+		for method, path := range map[string]string{http.MethodGet: "/v1/status", http.MethodDelete: node} {
+			status, said := ask(at, method, path, host)
+			require.Equal(t, http.StatusBadRequest, status, "%s %s", method, host)
+			require.Contains(t, said, "bad_header")
+		}
+	}
+	for _, host := range []string{at.HTTP, "localhost:1", "LOCALHOST", "plane.localhost:8080", "127.0.0.1", "[::1]:8080", "[::1]", "192.0.2.7:8080"} {
+		status, said := ask(at, http.MethodGet, "/v1/status", host)
+		require.Equal(t, http.StatusOK, status, "%s: %s", host, said)
+	}
+	status, _ := ask(at, http.MethodGet, "/livez", "plane.example")
+	require.Equal(t, http.StatusOK, status, "it says nothing of the plane")
+
+	at, _ = start(t, Options{Data: t.TempDir(), Relaxed: true, Access: listener.Options{Insecure: true}})
+	status, _ = ask(at, http.MethodGet, "/v1/status", "plane.example")
+	require.Equal(t, http.StatusOK, status, "others may reach it, by any name")
 }
 
 func TestTheKeyOutlivesTheProcess(t *testing.T) {

@@ -35,7 +35,6 @@ type Guest struct {
 	Name    string // the same for the same credentials and rights
 	Account Account
 	Publish []string
-	Inbox   string // prefix of its inboxes; what comes in answer
 	Hear    []string
 	Until   time.Time // when what it showed is over; zero: it is not, by itself
 }
@@ -88,7 +87,7 @@ func (a *admission) Check(c server.ClientAuthentication) bool {
 	if g.Account != AccountPlane {
 		u.Permissions = &server.Permissions{
 			Publish:   &server.SubjectPermission{Allow: notEmpty(g.Publish)},
-			Subscribe: &server.SubjectPermission{Allow: notEmpty(append([]string{g.Inbox + ".>"}, g.Hear...))},
+			Subscribe: &server.SubjectPermission{Allow: notEmpty(g.Hear)},
 		}
 	} else {
 		u.Permissions = &server.Permissions{Publish: &server.SubjectPermission{Deny: keepsPast}}

@@ -24,7 +24,7 @@ func (appender) Admit(s Credentials) (Guest, bool) {
 	if s.Token == "root" {
 		return Guest{Name: "root", Account: AccountPlane}, true
 	}
-	return Guest{Name: s.Token, Account: AccountProducers, Inbox: "_INBOX", Publish: []string{wire.LogFilter(project, policy.FamilyNode, "*")}}, true
+	return Guest{Name: s.Token, Account: AccountProducers, Hear: []string{"_INBOX.>"}, Publish: []string{wire.LogFilter(project, policy.FamilyNode, "*")}}, true
 }
 
 // TestAProducerSendsNoMoreThanAnEventCanBe: the server itself refuses what is

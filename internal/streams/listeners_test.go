@@ -98,7 +98,7 @@ func TestAGuestListens(t *testing.T) {
 type hearer struct{}
 
 func (hearer) Admit(s Credentials) (Guest, bool) {
-	return Guest{Name: s.Token, Account: AccountNodes, Inbox: "_INBOX.x", Hear: []string{"edict.node." + s.Token + ".>"}}, true
+	return Guest{Name: s.Token, Account: AccountNodes, Hear: []string{"_INBOX.x.>", "edict.node." + s.Token + ".>"}}, true
 }
 
 // overhearing runs listeners that cannot look into the server.

@@ -196,7 +196,7 @@ func TestWhoAsksTooOftenTakesNoTurnFromOthers(t *testing.T) {
 type visitor struct{ until time.Time }
 
 func (v visitor) Admit(s Credentials) (Guest, bool) {
-	return Guest{Name: s.Token, Account: AccountNodes, Inbox: "_INBOX.x", Until: v.until}, true
+	return Guest{Name: s.Token, Account: AccountNodes, Hear: []string{"_INBOX.x.>"}, Until: v.until}, true
 }
 
 func TestAGuestWhoseTimeIsOverGoes(t *testing.T) {

@@ -160,9 +160,11 @@ async function hostile(page) {
     for (const d of await page.$$("main details:not([open]) > summary")) await d.click({ timeout: 2000 }).catch(() => undefined);
     const found = await page.evaluate(() => ({
       ran: window.attacked ?? 0, refused: window.refusedContent,
+      // Outside of quotation marks a shell takes these letters, and does nothing else.
+      typed: [...document.querySelectorAll(".command code")].map((c) => c.textContent).filter((text) => !/^[\w@%+=:,./ -]*$/.test(text.replace(/'[^']*'|\\'/g, ""))),
       made: document.querySelectorAll("main script, main iframe, main img, main object, main embed, main [onerror], main [onload], main a[href^='javascript:' i]").length,
     }));
-    same(found, { ran: 0, refused: [], made: 0 }, `${at}: what hostile text did`);
+    same(found, { ran: 0, refused: [], typed: [], made: 0 }, `${at}: what hostile text did`);
   }
 }
 

@@ -12,6 +12,7 @@ const payloads = [
   "<iframe srcdoc='<script>parent.attacked=1</script>'>",
   "<a href=javascript:window.attacked=1>x</a>",
   "{{constructor.constructor('window.attacked=1')()}}",
+  "x; edict log compact --yes $(id)", // in a command that somebody copies
 ];
 
 const uuid = () => crypto.randomUUID();
@@ -51,7 +52,7 @@ export async function plant() {
       await put(text, i).catch(() => undefined); // refused is as good
     }
   }
-  return n + 2 * payloads.length;
+  return n + 5 * payloads.length;
 }
 
 /** The views that show what was put there, and addresses that are hostile themselves. */
@@ -61,6 +62,9 @@ export function* attempts() {
   for (const text of payloads) {
     const t = encodeURIComponent(text);
     yield `nodes/${t}?labels=${t}&project=${t}`;
+    yield `nodes?state=${t}&project=${t}`;
+    yield `policies/${t}?project=${t}`;
+    yield `admission?decided=${t}`;
     yield `live?type=${t}&node=${t}&policy=${t}&from=${t}&nonce=${uuid()}`;
   }
 }

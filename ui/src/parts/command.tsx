@@ -1,10 +1,5 @@
 import { useState } from "preact/hooks";
 
-/** A word of a command line, in quotation marks where a shell needs them. */
-export function word(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 /** The same on the command line, to be copied. */
 export function Command({ text }: { text: string }) {
   const [copied, set] = useState(false);

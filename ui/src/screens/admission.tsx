@@ -6,6 +6,7 @@ import { useLoad } from "../state/load";
 import { ask, asked } from "../state/route";
 import { count } from "../state/time";
 import { may } from "../state/who";
+import { word } from "../state/word";
 
 const outcomes = ["approved", "modified", "rejected", "conflict", "error", "timeout"];
 
@@ -15,7 +16,7 @@ export function Admission() {
   const items = policies.data?.items ?? [];
   return (
     <>
-      <Head title="Admission" about="Rego policies that requests pass" command={asked("decided") ? `edict admission decisions --policy ${asked("decided")}` : "edict admission list"} />
+      <Head title="Admission" about="Rego policies that requests pass" command={asked("decided") ? `edict admission decisions --policy ${word(asked("decided"))}` : "edict admission list"} />
       <Failure error={policies.error} />
       {policies.data?.items.length === 0 && <Empty command="edict admission apply -f no-telnet.rego">There is no admission policy yet: every request passes.</Empty>}
       {policies.data ? items.length > 0 && <List of={items} /> : <div class="waiting tall" aria-busy={!policies.error} />}

@@ -5,7 +5,7 @@ import { follow } from "../api/follow";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
 import { Chart } from "../parts/chart";
-import { word } from "../parts/command";
+import { word } from "../state/word";
 import { useLoad } from "../state/load";
 import { ask, asked, href, project, projectFlag } from "../state/route";
 import { count } from "../state/time";

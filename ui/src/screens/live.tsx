@@ -4,7 +4,7 @@ import type { operations } from "../api/schema";
 import { follow, type StreamState } from "../api/follow";
 import { Empty, Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
 import { Changed, type Changing } from "../parts/change";
-import { word } from "../parts/command";
+import { word } from "../state/word";
 import { ask, asked, project, projectFlag } from "../state/route";
 import { clock, exact } from "../state/time";
 import { may } from "../state/who";
@@ -37,7 +37,7 @@ export function Live() {
     const f = new FormData(e.currentTarget as HTMLFormElement);
     ask({ type: String(f.get("type")), node: String(f.get("node")).trim(), policy: String(f.get("policy")).trim() });
   };
-  const flags = [type && ` --type ${type}`, node && ` --node ${word(node)}`, policy && ` --policy ${word(policy)}`].filter(Boolean).join("");
+  const flags = [type && ` --type ${word(type)}`, node && ` --node ${word(node)}`, policy && ` --policy ${word(policy)}`].filter(Boolean).join("");
   return (
     <>
       <Head title="Live" about="The log as it is folded, newest first" command={`edict events -w${flags}${projectFlag.value}`}>

@@ -1,7 +1,7 @@
 import { call, type Schemas } from "../api/call";
 import { Fact, Failure, Head, Labels, Part, PolicyLink, Tag, When } from "../parts/bits";
 import { State } from "./fleet";
-import { word } from "../parts/command";
+import { word } from "../state/word";
 import { Verdict } from "../parts/draft";
 import { Explain } from "../parts/explain";
 import { LongTable } from "../parts/rows";
@@ -16,7 +16,7 @@ export function Node({ name: id }: { name: string }) {
   const n = node.data;
   const protocol = asked("protocol", "tcp");
   const ported = ["tcp", "udp", "sctp"].includes(protocol);
-  const command = asked("peer") ? `edict datapath explain ${id} ${asked("direction", "ingress") === "ingress" ? "--from" : "--to"} ${word(asked("peer"))} --port ${word(ported ? `${asked("port", "443")}/${protocol}` : protocol)}` : `edict node describe ${id}${projectFlag.value}`;
+  const command = asked("peer") ? `edict datapath explain ${word(id)} ${asked("direction", "ingress") === "ingress" ? "--from" : "--to"} ${word(asked("peer"))} --port ${word(ported ? `${asked("port", "443")}/${protocol}` : protocol)}` : `edict node describe ${word(id)}${projectFlag.value}`;
   return (
     <>
       <Head title={id} about={n && <Labels of={n.labels} link />} command={command} />

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/call";
 import { Empty, Failure, Head, Labels, NodeLink, Table } from "../parts/bits";
-import { word } from "../parts/command";
+import { word } from "../state/word";
 import { State } from "./fleet";
 import { useLoad } from "../state/load";
 import { ask, asked, project, projectFlag } from "../state/route";
@@ -23,7 +23,7 @@ export function Nodes() {
   const next = nodes.data?.next_cursor;
   return (
     <>
-      <Head title="Nodes" command={`edict node list${labels && ` -l ${word(labels)}`}${state && ` --state ${state}`}${projectFlag.value}`} />
+      <Head title="Nodes" command={`edict node list${labels && ` -l ${word(labels)}`}${state && ` --state ${word(state)}`}${projectFlag.value}`} />
       <form class="filters" onSubmit={filter} key={`${labels} ${state}`}>
         <label>Labels<input name="labels" defaultValue={labels} placeholder="role=db,env=prod" spellcheck={false} /></label>
         <label>State<select name="state" defaultValue={state}><option value="">any</option><option value="lagging,refused,silent">not applied</option>{["applied", "lagging", "refused", "silent"].map((s) => <option key={s}>{s}</option>)}</select></label>

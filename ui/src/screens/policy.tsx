@@ -10,6 +10,7 @@ import { useLoad } from "../state/load";
 import { asked, href, project, projectFlag } from "../state/route";
 import { count } from "../state/time";
 import { may } from "../state/who";
+import { word } from "../state/word";
 import { Place } from "./policies";
 
 /** A policy: its head and history, how far it has arrived, and what a draft would do. */
@@ -20,7 +21,7 @@ export function Policy({ name: id }: { name: string }) {
   const p = policy.data;
   return (
     <>
-      <Head title={p?.slug ?? "…"} about={p && <>{p.display_name}{p.display_name && " · "}<Place of={p} /></>} command={`edict policy rollout ${p?.slug ?? id}${projectFlag.value}`} />
+      <Head title={p?.slug ?? "…"} about={p && <>{p.display_name}{p.display_name && " · "}<Place of={p} /></>} command={`edict policy rollout ${word(p?.slug ?? id)}${projectFlag.value}`} />
       <Failure error={policy.error} />
       {p?.head ? <Whom of={p.head} /> : <div class="waiting" aria-busy={!policy.error} />}
       {!policy.error && (rollout.data ? <Arrival of={rollout.data} /> : <div class="waiting tall" aria-busy={!rollout.error} />)}

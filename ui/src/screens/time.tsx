@@ -4,7 +4,7 @@ import { call, Refused, type Schemas } from "../api/call";
 import { counts, countsThen } from "../api/counts";
 import { eventsBetween } from "../api/past";
 import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
-import { word } from "../parts/command";
+import { word } from "../state/word";
 import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";

@@ -1,4 +1,5 @@
 import { computed, signal } from "@preact/signals";
+import { word } from "./word";
 
 const base = "/ui/";
 
@@ -61,4 +62,4 @@ export const usualProject = signal(firstProject);
 export const project = computed(() => asked("project") || usualProject.value);
 
 /** The flag that a command needs for the project that is shown. */
-export const projectFlag = computed(() => (project.value === firstProject ? "" : ` --project ${project.value}`));
+export const projectFlag = computed(() => (project.value === firstProject ? "" : ` --project ${word(project.value)}`));

@@ -15,9 +15,11 @@ import (
 
 // secretTexts are secrets in the forms that a plane's own words might have them in.
 var secretTexts = map[string]string{
-	"edt_k3yk3yk3yk3y": `{"detail": "token edt_k3yk3yk3yk3y is not known"}`,
-	"hunter2":          `nats: dial nats://worker:hunter2@10.0.0.1:4222: refused`,
-	"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg":             `issuer: eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg has expired`,
+	"bm9kZXNlY3JldG5vZGVzZWNyZXQ":                    `nodes: nsk_plexd_bm9kZXNlY3JldG5vZGVzZWNyZXQ is refused`,
+	"mfzxg2lmnrqw4zdjozxw43tfoqqa":                   `the agent shows psb_edict_aaaaaaaaaaaaaaaaaaaaaaaaaa_node_mfzxg2lmnrqw4zdjozxw43tfoqqa`,
+	"edt_k3yk3yk3yk3y":                               `{"detail": "token edt_k3yk3yk3yk3y is not known"}`,
+	"hunter2":                                        `nats: dial nats://worker:hunter2@10.0.0.1:4222: refused`,
+	"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg": `issuer: eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg has expired`,
 	"SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE": "seed SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE",
 	"MC4CAQAwBQYDK2VwBCIEIJ":                                     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ\n-----END PRIVATE KEY-----",
 	"dXNlcjpwYXNzd29yZA==":                                       "Authorization: Basic dXNlcjpwYXNzd29yZA==",

@@ -10,7 +10,7 @@ const hidden = "[REDACTED]"
 
 // secrets are texts that look like one; what the first group holds stays.
 var secrets = []*regexp.Regexp{
-	regexp.MustCompile(`()edt_[A-Za-z0-9_-]+`),                                                         // our own tokens
+	regexp.MustCompile(`()(?:edt|nsk|psb)_[A-Za-z0-9_-]+`),                                             // our own tokens
 	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),                     // JSON Web Tokens
 	regexp.MustCompile(`()\bS[UAONCX][A-Z2-7]{56}\b`),                                                  // seeds of NATS keys
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}`),                            // headers
