@@ -80,11 +80,11 @@ func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := rete.ParseTime(text)
 	if err != nil {
-		return at, cli.Usage(cmd, "--generated-at %q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
+		return at, cli.Usage(cmd, "--generated-at %v", err)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at time.Time) error {
@@ -253,8 +253,9 @@ func generatedAt(r *repository, flag time.Time) (time.Time, error) {
 		return log.Newest(), nil
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds < 0 {
-		return time.Time{}, cli.Failed(cli.BadUsage, "%s is %q; want seconds since 1970", epochVariable, text)
+	at := time.Unix(seconds, 0).UTC()
+	if err != nil || seconds < 0 || at.Year() > 9999 {
+		return at, cli.Failed(cli.BadUsage, "%s is %q; want seconds since 1970, of a year up to 9999", epochVariable, text)
 	}
-	return time.Unix(seconds, 0).UTC(), nil
+	return at, nil
 }
