@@ -41,6 +41,9 @@ func (a *app) withView(f func(r *repository, v *rete.View) error) error {
 		return err
 	}
 	defer r.close()
+	if err := r.lock(a.stderr); err != nil {
+		return err
+	}
 	v, err := a.named(r)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -15,13 +16,15 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // repository is the repository of --repo, whose links lead nowhere outside it.
 type repository struct {
-	dir  string
-	root *os.Root
+	dir    string
+	root   *os.Root
+	unlock func() // nil: it is only read
 }
 
 func (a *app) open() (*repository, error) {
@@ -29,10 +32,27 @@ func (a *app) open() (*repository, error) {
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "repository %s: %v", a.repo, bare(err))
 	}
-	return &repository{a.repo, root}, nil
+	return &repository{dir: a.repo, root: root}, nil
 }
 
-func (r *repository) close() { _ = r.root.Close() } // it was only read
+// lock is for a command that writes to the enrollment log: of two at once, which read it as
+// it was, one would write over what the other wrote. It lasts until close.
+func (r *repository) lock(stderr io.Writer) (err error) {
+	r.unlock, err = lock(stderr, r.dir)
+	return err
+}
+
+// lock waits until no other retectl writes in a directory, and says so.
+func lock(stderr io.Writer, dir string) (unlock func(), err error) {
+	return tree.Lock(dir, func() { fmt.Fprintf(stderr, "waiting for another retectl that writes in %s\n", dir) })
+}
+
+func (r *repository) close() {
+	_ = r.root.Close() // what is written has its own files
+	if r.unlock != nil {
+		r.unlock()
+	}
+}
 
 // unlisted is a file system that does not list some names, by their path from its root.
 type unlisted struct {
