@@ -136,7 +136,7 @@ func (c *checker) ruleRegistry() {
 	seen := map[string]place{}
 	title := map[string]string{}
 	check := func(name, what string, at place) {
-		if bad := badName(name); bad != "" {
+		if bad := BadName(name); bad != "" {
 			c.add("3", at, what, "the name of %s %s", what, bad)
 		}
 		if other, taken := title[name]; taken {

@@ -97,7 +97,7 @@ func (c *checker) vertexNames(n *Entry[Node]) {
 	names, before := n.Value.vertexNames(), seen[string]{}
 	for i, v := range n.Value.Vertices {
 		at, again := n.at("vertices", i, "name"), before.again(names[i])
-		switch bad := badName(names[i]); {
+		switch bad := BadName(names[i]); {
 		case names[i] == "":
 			c.add("9", at, n.title(), "%s has several vertices of type %s; give each a name", n.title(), v.Type)
 		case v.Name != "" && bad != "":
