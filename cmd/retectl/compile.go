@@ -154,9 +154,9 @@ func (r *repository) output(named string) (string, error) {
 	if named != "" {
 		return resolved(named)
 	}
-	out := filepath.Join(r.dir, compiledDir)
-	if inside, err := below(r.dir, out); err != nil || !inside {
-		return "", cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name the directory with --out", out))
+	out, err := r.inside(compiledDir)
+	if err != nil {
+		return "", err
 	}
 	return resolved(out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,15 @@ func (r *repository) lock(stderr io.Writer) (err error) {
 // lock waits until no other retectl writes in a directory, and says so.
 func lock(stderr io.Writer, dir string) (unlock func(), err error) {
 	return tree.Lock(dir, func() { fmt.Fprintf(stderr, "waiting for another retectl that writes in %s\n", dir) })
+}
+
+// inside is where something of the repository is written. A link must not lead out of it.
+func (r *repository) inside(path string) (string, error) {
+	path = filepath.Join(r.dir, path)
+	if inside, err := below(r.dir, path); err != nil || !inside {
+		return "", cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name another place with --out", path))
+	}
+	return path, nil
 }
 
 func (r *repository) close() {
@@ -131,7 +141,9 @@ func (a *app) selected() []string {
 		if _, missing := os.Stat(pattern); missing == nil || err != nil || len(found) == 0 {
 			found = []string{pattern}
 		}
-		all = append(all, found...)
+		for _, name := range found {
+			all = append(all, filepath.Clean(name)) // one file has one name, however it is written
+		}
 	}
 	return all
 }
