@@ -276,15 +276,15 @@ type ReleasedArtifact struct {
 }
 
 // ReleasedArtifacts are the artifacts of a release that was applied, by kind and
-// name.
-func ReleasedArtifacts(ev policy.ArtifactReleased) ([]ReleasedArtifact, error) {
+// name, and their rete.
+func ReleasedArtifacts(ev policy.ArtifactReleased) (rete string, all []ReleasedArtifact, err error) {
 	r, fault := readReleased(ev)
 	if fault != nil {
-		return nil, fault
+		return "", nil, fault
 	}
 	out := make([]ReleasedArtifact, len(r.parts))
 	for i, p := range r.parts {
 		out[i] = ReleasedArtifact{ArtifactInfo{p.kind, p.name, p.fingerprint}, r.version, p.document}
 	}
-	return out, nil
+	return r.rete, out, nil
 }
