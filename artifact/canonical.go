@@ -37,6 +37,7 @@ type canonicaliser struct {
 	members  []member   // of the objects that are open, outermost first
 	names    []byte     // theirs, without quotes
 	unsorted []unsorted // objects whose names came in another order
+	moved    []member   // theirs
 }
 
 func (c *canonicaliser) value() error {
@@ -161,7 +162,8 @@ func (c *canonicaliser) object() error {
 	}
 	if members := c.members[outer:]; !slices.IsSortedFunc(members, c.compareMembers) {
 		slices.SortFunc(members, c.compareMembers)
-		c.unsorted = append(c.unsorted, unsorted{start - 1, len(c.out), slices.Clone(members)})
+		c.unsorted = append(c.unsorted, unsorted{start - 1, len(c.out), len(c.moved), len(members)})
+		c.moved = append(c.moved, members...)
 	}
 	c.members, c.names = c.members[:outer], c.names[:outerNames]
 	c.out = append(c.out, '}')
@@ -170,11 +172,8 @@ func (c *canonicaliser) object() error {
 }
 
 // unsorted is an object that was written in another order: out[from:to] is what it is
-// from its brace on, and members is what it has, as that must stand.
-type unsorted struct {
-	from, to int
-	members  []member
-}
+// from its brace on, and moved[first:first+count] are its members as they must stand.
+type unsorted struct{ from, to, first, count int }
 
 // sorted is out with every object in order. It is written in one go, since an object
 // that is put in order where it ends would be moved again by each that holds it.
@@ -196,7 +195,7 @@ func (c *canonicaliser) appendSorted(to []byte, at, end int) []byte {
 		}
 		o := c.unsorted[next]
 		to = append(to, c.out[at:o.from+1]...)
-		for i, m := range o.members {
+		for i, m := range c.moved[o.first : o.first+o.count] {
 			if i > 0 {
 				to = append(to, ',')
 			}
