@@ -28,15 +28,16 @@ func Canonical(doc []byte) ([]byte, error) {
 	if _, err := c.dec.ReadToken(); err != io.EOF {
 		return nil, fmt.Errorf("canonical form: something follows the document at byte %d", c.dec.InputOffset())
 	}
-	return c.out, nil
+	return c.sorted(), nil
 }
 
 type canonicaliser struct {
-	dec     *jsontext.Decoder
-	out     []byte
-	sorted  []byte   // what reorder works in
-	members []member // of the objects that are open, outermost first
-	names   []byte   // theirs, without quotes
+	dec      *jsontext.Decoder
+	out      []byte     // canonical, but for the order of names
+	members  []member   // of the objects that are open, outermost first
+	names    []byte     // theirs, without quotes
+	unsorted []unsorted // objects whose names came in another order
+	moved    []member   // theirs
 }
 
 func (c *canonicaliser) value() error {
@@ -160,7 +161,9 @@ func (c *canonicaliser) object() error {
 		c.members = append(c.members, m)
 	}
 	if members := c.members[outer:]; !slices.IsSortedFunc(members, c.compareMembers) {
-		c.reorder(start, members)
+		slices.SortFunc(members, c.compareMembers)
+		c.unsorted = append(c.unsorted, unsorted{start - 1, len(c.out), len(c.moved), len(members)})
+		c.moved = append(c.moved, members...)
 	}
 	c.members, c.names = c.members[:outer], c.names[:outerNames]
 	c.out = append(c.out, '}')
@@ -168,17 +171,38 @@ func (c *canonicaliser) object() error {
 	return err
 }
 
-// reorder rewrites out[start:], which holds members in the order they came.
-func (c *canonicaliser) reorder(start int, members []member) {
-	slices.SortFunc(members, c.compareMembers)
-	c.sorted = c.sorted[:0]
-	for i, m := range members {
-		if i > 0 {
-			c.sorted = append(c.sorted, ',')
-		}
-		c.sorted = append(c.sorted, c.out[m.from:m.to]...)
+// unsorted is an object that was written in another order: out[from:to] is what it is
+// from its brace on, and moved[first:first+count] are its members as they must stand.
+type unsorted struct{ from, to, first, count int }
+
+// sorted is out with every object in order. It is written in one go, since an object
+// that is put in order where it ends would be moved again by each that holds it.
+func (c *canonicaliser) sorted() []byte {
+	if len(c.unsorted) == 0 {
+		return c.out
 	}
-	copy(c.out[start:], c.sorted)
+	slices.SortFunc(c.unsorted, func(a, b unsorted) int { return a.from - b.from }) // outer ones first
+	return c.appendSorted(make([]byte, 0, len(c.out)), 0, len(c.out))
+}
+
+// appendSorted appends out[at:end], which holds each unsorted object as a whole or not
+// at all.
+func (c *canonicaliser) appendSorted(to []byte, at, end int) []byte {
+	for {
+		next, _ := slices.BinarySearchFunc(c.unsorted, at, func(o unsorted, at int) int { return o.from - at })
+		if next == len(c.unsorted) || c.unsorted[next].from >= end {
+			return append(to, c.out[at:end]...)
+		}
+		o := c.unsorted[next]
+		to = append(to, c.out[at:o.from+1]...)
+		for i, m := range c.moved[o.first : o.first+o.count] {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = c.appendSorted(to, m.from, m.to)
+		}
+		at = o.to
+	}
 }
 
 // compareUTF16 orders strings by their UTF-16 code units. It differs from the

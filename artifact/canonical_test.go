@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/edictdev/edict/artifact"
@@ -51,6 +52,27 @@ func TestCanonicalRefuses(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
+}
+
+// An object in an object, and so on, whose names are in no order: what is in the
+// innermost must not be moved by each that it is in.
+func TestCanonicalMovesWhatIsNestedOnce(t *testing.T) {
+	const text, less = 4 << 20, 1 << 10
+	nested := func(depth, size int) []byte {
+		return []byte(strings.Repeat(`{"b":`, depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, depth))
+	}
+	took := func(doc []byte) time.Duration {
+		began := time.Now()
+		_, err := artifact.Canonical(doc)
+		require.NoError(t, err)
+		return time.Since(began)
+	}
+	const depth = 9000
+	got, err := artifact.Canonical(nested(depth, 1))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat(`{"a":1,"b":`, depth)+`"x"`+strings.Repeat("}", depth), string(got))
+	apart := took(nested(1, text)) + took(nested(depth, less))
+	require.Less(t, took(nested(depth, text)), 10*apart+time.Second, "as long as its text and its depth take apart, generously")
 }
 
 // anyValue draws a document as Go values.

@@ -248,3 +248,23 @@ func BenchmarkSeal(b *testing.B) {
 		}
 	})
 }
+
+func TestNoEnvelopeIsSignedThatNobodyCouldRead(t *testing.T) {
+	for _, year := range []int{-1, 10000, 3170843} {
+		e := sample()
+		e.GeneratedAt = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		_, err := signer(t).Seal(e)
+		require.ErrorContains(t, err, "generated_at is in the year")
+		_, err = signer(t).SealDocument(e)
+		require.ErrorContains(t, err, "generated_at is in the year")
+	}
+	s := signer(t)
+	for _, year := range []int{0, 9999} {
+		e := sample()
+		e.GeneratedAt = time.Date(year, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+		doc, err := s.Seal(e)
+		require.NoError(t, err)
+		_, err = trusting(s, "policy").Open(doc)
+		require.NoError(t, err)
+	}
+}

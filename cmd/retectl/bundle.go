@@ -53,6 +53,9 @@ is made and issued when --ca-key is given.`,
 				return err
 			}
 			defer r.close()
+			if err := r.lock(a.stderr); err != nil {
+				return err
+			}
 			return a.bundle(r, o)
 		},
 	}

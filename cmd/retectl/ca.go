@@ -41,6 +41,9 @@ func (a *app) withView(f func(r *repository, v *rete.View) error) error {
 		return err
 	}
 	defer r.close()
+	if err := r.lock(a.stderr); err != nil {
+		return err
+	}
 	v, err := a.named(r)
 	if err != nil {
 		return err
@@ -105,9 +108,12 @@ the repository, and its certificate, where rete.ca.cert says.`,
 
 func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authority.CA, error) {
 	block := v.Rete.Value
-	path := filepath.FromSlash(string(block.CA.Cert))
-	if _, err := r.root.Stat(path); err == nil {
-		return nil, cli.Failed(cli.Differs, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", filepath.Join(r.dir, path))
+	path, err := r.inside(filepath.FromSlash(string(block.CA.Cert)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil, cli.Failed(cli.Differs, "%s exists already: the rete has a CA; every certificate would have to be issued again, so remove it first if that is meant", path)
 	}
 	if err := outside(r.dir, keyFile); err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authori
 	if err != nil {
 		return nil, err
 	}
-	if err := a.putCertificate(filepath.Join(r.dir, path), ca.Cert); err != nil {
+	if err := a.putCertificate(path, ca.Cert); err != nil {
 		return nil, err
 	}
 	return ca, a.record(r, rete.Enrollment{
@@ -173,7 +179,9 @@ where the repository expects it, others where --out says.`,
 					return err
 				}
 				if out == "" && p.kind == rete.PrincipalMgmt {
-					out = filepath.Join(r.dir, signerPath(v, p.name))
+					if out, err = r.inside(signerPath(v, p.name)); err != nil {
+						return err
+					}
 				}
 				if err := cli.Required(cmd, "out"); err != nil && out == "" {
 					return err

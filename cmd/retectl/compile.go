@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,11 +81,11 @@ func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := rete.ParseTime(text)
 	if err != nil {
-		return at, cli.Usage(cmd, "--generated-at %q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
+		return at, cli.Usage(cmd, "--generated-at %v", err)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at time.Time) error {
@@ -103,6 +104,11 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 	if err != nil {
 		return err
 	}
+	unlock, err := r.lockTree(a.stderr, out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	held, err := readTree(out)
 	if err != nil {
 		return err
@@ -128,7 +134,7 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 			return err
 		}
 	}
-	return a.summary(plan, out)
+	return a.summary(plan, cmp.Or(o.out, filepath.Join(r.dir, compiledDir)))
 }
 
 // replaced are the directories of a repository that compile replaces as a whole. What
@@ -142,17 +148,34 @@ func (o compileOptions) replaced() []string {
 	return []string{name, tree.Next(name)}
 }
 
-// output is the directory of the tree: the one that is named, or the repository's,
-// which must not lead out of it.
+// output is the directory of the tree, without links, since it is replaced as a whole: the
+// one that is named, or the repository's, which must not lead out of it.
 func (r *repository) output(named string) (string, error) {
 	if named != "" {
-		return named, nil
+		return resolved(named)
 	}
-	out := filepath.Join(r.dir, compiledDir)
-	if inside, err := below(r.dir, out); err != nil || !inside {
-		return "", cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name the directory with --out", out))
+	out, err := r.inside(compiledDir)
+	if err != nil {
+		return "", err
 	}
-	return out, nil
+	return resolved(out)
+}
+
+// lockTree waits until no other compile writes the tree at out: of two at once, each would
+// write to, and clear away, what the other makes beside it. A tree of the repository
+// may have no directory above it yet.
+func (r *repository) lockTree(stderr io.Writer, out string) (unlock func(), err error) {
+	dir := filepath.Dir(out)
+	if inside, err := below(r.dir, out); err != nil {
+		return nil, err
+	} else if inside {
+		dir = r.dir
+	}
+	unlock, err = lock(stderr, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // nobody has a tree there
+	}
+	return unlock, err
 }
 
 // derived is what every node must hold. Its users keep the listeners that they have
@@ -253,8 +276,9 @@ func generatedAt(r *repository, flag time.Time) (time.Time, error) {
 		return log.Newest(), nil
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds < 0 {
-		return time.Time{}, cli.Failed(cli.BadUsage, "%s is %q; want seconds since 1970", epochVariable, text)
+	at := time.Unix(seconds, 0).UTC()
+	if err != nil || seconds < 0 || at.Year() > 9999 {
+		return at, cli.Failed(cli.BadUsage, "%s is %q; want seconds since 1970, of a year up to 9999", epochVariable, text)
 	}
-	return time.Unix(seconds, 0).UTC(), nil
+	return at, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/authority"
+	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 func (a *app) keygenCommand() *cobra.Command {
@@ -62,7 +63,11 @@ made; the request is sent to the CA.`,
 // reteName is the given name of a rete, or that of the repository.
 func (a *app) reteName(given string) (string, error) {
 	if given != "" {
-		return given, nil
+		name, err := rete.ParseReteName(given)
+		if err != nil {
+			return "", cli.Failed(cli.BadUsage, "--rete: %v", err)
+		}
+		return string(name), nil
 	}
 	r, err := a.open()
 	if err != nil {

@@ -35,8 +35,11 @@ func (p *principal) id(cmd *cobra.Command, name string) (string, error) {
 		return "", cli.Usage(cmd, "--scope is for services and vertices; a %s has none", p.kind)
 	case p.scope == "" && p.kind == rete.PrincipalVertex:
 		return "", cli.Usage(cmd, "a vertex is named with its node: give --scope NODE")
-	case strings.ContainsAny(p.name+p.scope, "/ "):
-		return "", cli.Usage(cmd, "--name and --scope are single names, without slashes")
+	}
+	for _, flag := range []struct{ name, value string }{{"name", p.name}, {"scope", p.scope}} {
+		if bad := rete.BadName(flag.value); bad != "" && (flag.value != "" || flag.name == "name") {
+			return "", cli.Usage(cmd, "--%s %q %s", flag.name, flag.value, bad)
+		}
 	}
 	if p.scope != "" {
 		return rete.SPIFFE(name, p.kind, p.scope, p.name), nil

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -15,13 +17,15 @@ import (
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/retectl/internal/report"
+	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
 // repository is the repository of --repo, whose links lead nowhere outside it.
 type repository struct {
-	dir  string
-	root *os.Root
+	dir    string
+	root   *os.Root
+	unlock func() // nil: it is only read
 }
 
 func (a *app) open() (*repository, error) {
@@ -29,10 +33,36 @@ func (a *app) open() (*repository, error) {
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "repository %s: %v", a.repo, bare(err))
 	}
-	return &repository{a.repo, root}, nil
+	return &repository{dir: a.repo, root: root}, nil
 }
 
-func (r *repository) close() { _ = r.root.Close() } // it was only read
+// lock is for a command that writes to the enrollment log: of two at once, which read it as
+// it was, one would write over what the other wrote. It lasts until close.
+func (r *repository) lock(stderr io.Writer) (err error) {
+	r.unlock, err = lock(stderr, r.dir)
+	return err
+}
+
+// lock waits until no other retectl writes in a directory, and says so.
+func lock(stderr io.Writer, dir string) (unlock func(), err error) {
+	return tree.Lock(dir, func() { fmt.Fprintf(stderr, "waiting for another retectl that writes in %s\n", dir) })
+}
+
+// inside is where something of the repository is written. A link must not lead out of it.
+func (r *repository) inside(path string) (string, error) {
+	path = filepath.Join(r.dir, path)
+	if inside, err := below(r.dir, path); err != nil || !inside {
+		return "", cmp.Or(err, cli.Failed(cli.Differs, "%s leads out of the repository by a link, and nothing is written there unasked; remove the link, or name another place with --out", path))
+	}
+	return path, nil
+}
+
+func (r *repository) close() {
+	_ = r.root.Close() // what is written has its own files
+	if r.unlock != nil {
+		r.unlock()
+	}
+}
 
 // unlisted is a file system that does not list some names, by their path from its root.
 type unlisted struct {
@@ -111,7 +141,9 @@ func (a *app) selected() []string {
 		if _, missing := os.Stat(pattern); missing == nil || err != nil || len(found) == 0 {
 			found = []string{pattern}
 		}
-		all = append(all, found...)
+		for _, name := range found {
+			all = append(all, filepath.Clean(name)) // one file has one name, however it is written
+		}
 	}
 	return all
 }

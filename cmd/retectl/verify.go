@@ -86,7 +86,7 @@ func (a *app) verify(dir string, p artifact.Pin) error {
 	}
 	n, faults := tree.Verify(treeIn(dir, p.Node), trusted)
 	for _, f := range faults {
-		fmt.Fprintf(a.stderr, "%s: %v\n", filepath.Join(dir, f.Path), f.Err)
+		fmt.Fprintln(a.stderr, cli.Escaped(fmt.Sprintf("%s: %v", filepath.Join(dir, f.Path), f.Err), ""))
 	}
 	if len(faults) > 0 {
 		return cli.Exit(cli.Differs)

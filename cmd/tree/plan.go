@@ -71,7 +71,7 @@ func (p *Plan) number(asked uint64) error {
 		return &VersionError{fmt.Sprintf("version %d is not above %d, the highest of the tree; nodes refuse to go back, so leave --version out or raise it", asked, highest)}
 	case asked == 0 && highest == 0:
 		return &VersionError{"the output is empty, so the next version is not known; give --version 1 for a new rete, or one above the last that was released"}
-	case highest == artifact.MaxInteger:
+	case highest >= artifact.MaxInteger:
 		return &VersionError{fmt.Sprintf("the tree is at version %d, and there is none above", highest)}
 	}
 	p.Version = max(asked, highest+1)

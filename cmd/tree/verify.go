@@ -98,7 +98,7 @@ type installRoot struct {
 // is whose agent.json it is.
 func InstallRoot(root fs.FS, node string) fs.FS {
 	if node == "" {
-		if text, err := fs.ReadFile(root, rete.ArtifactPath(rete.ArtifactAgent, "")); err == nil {
+		if text, err := rete.ReadFile(root, rete.ArtifactPath(rete.ArtifactAgent, ""), maxArtifact); err == nil {
 			e, _ := artifact.Parse(text) // a broken one shows when it is verified
 			node = e.Node
 		}

@@ -245,6 +245,20 @@ func TestANodeOfTwoRetesIsReadReteByRete(t *testing.T) {
 	require.Equal(t, both[2:], names(artifacts+"/alpha"))
 }
 
+// A rete has no versions of the one in whose place it came.
+func TestWhatIsReadAtAVersionIsOfTheReteThatIsNamed(t *testing.T) {
+	gen.Unraced()
+	p := newReleasing(t)
+	require.Equal(t, 1, p.release(releaseLine(t, "alpha", tree(1, false)["alpha"], "primary")).Applied)
+	for _, part := range []string{"agent/agent", "vertex/flor"} {
+		p.want(http.StatusNoContent, "", p.do("DELETE", artifacts+"/alpha/"+part, ""))
+	}
+	require.Equal(t, 1, p.release(second(t, "alpha", 5)).Applied)
+	p.want(http.StatusNotFound, api.CodeReleaseNotFound, p.do("GET", artifacts+"/alpha?version=4&rete=elsewhere.example", ""))
+	p.want(http.StatusOK, "", p.do("GET", artifacts+"/alpha?version=5&rete=elsewhere.example", ""))
+	p.want(http.StatusOK, "", p.do("GET", artifacts+"/alpha?version=4", ""))
+}
+
 // A rete that another worker was given is not taken for the node's first.
 func TestWhatIsWithdrawnIsOfTheReteThatIsNamed(t *testing.T) {
 	gen.Unraced()

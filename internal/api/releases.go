@@ -137,10 +137,11 @@ func (h *artifactHandlers) get(c *call) error {
 	}
 	var seq uint64
 	var of projector.ReleaseInfo
+	rete := c.r.URL.Query().Get(paramRete)
 	out := resource.Items[resource.Artifact]{}
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		all, _ := v.Releases().Of(project, id)
-		if all = ofRete(all, c.r.URL.Query().Get(paramRete)); len(all) == 0 {
+		if all = ofRete(all, rete); len(all) == 0 {
 			return problem(http.StatusNotFound, CodeReleaseNotFound, "nothing was released for node %s here", id)
 		}
 		if version == 0 {
@@ -150,17 +151,24 @@ func (h *artifactHandlers) get(c *call) error {
 		of = all[0]
 		var ok bool
 		if seq, ok, err = v.Releases().At(project, id, besideOf(of), version); err == nil && !ok {
-			err = problem(http.StatusNotFound, CodeReleaseNotFound, "nothing of version %d or below was released for node %s", version, id)
+			err = noneBelow(version, id)
 		}
 		return err
 	})
 	if err == nil && seq > 0 {
-		out.Items, err = h.releasedAt(c, seq, besideOf(of))
+		out.Items, err = h.releasedAt(c, seq, besideOf(of), rete)
+	}
+	if errors.Is(err, errAnotherRete) {
+		err = noneBelow(version, id)
 	}
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, out)
+}
+
+func noneBelow(version uint64, id policy.NodeID) error {
+	return problem(http.StatusNotFound, CodeReleaseNotFound, "nothing of version %d or below was released for node %s", version, id)
 }
 
 // ofRete keeps what is of a rete; empty: everything.
@@ -176,8 +184,12 @@ func besideOf(r projector.ReleaseInfo) string {
 	return ""
 }
 
-// releasedAt reads the artifacts of a release out of the log.
-func (h *artifactHandlers) releasedAt(c *call, seq uint64, beside string) ([]resource.Artifact, error) {
+// errAnotherRete: a node's first rete came in the place of another, which the release is of.
+var errAnotherRete = errors.New("the release is of another rete")
+
+// releasedAt reads the artifacts of a release out of the log, which must be of the rete that
+// is asked for; empty: of any.
+func (h *artifactHandlers) releasedAt(c *call, seq uint64, beside, rete string) ([]resource.Artifact, error) {
 	if h.event == nil {
 		return nil, problem(http.StatusServiceUnavailable, CodeLogUnavailable, "this worker cannot read the log")
 	}
@@ -190,9 +202,12 @@ func (h *artifactHandlers) releasedAt(c *call, seq uint64, beside string) ([]res
 	if err != nil || !ok {
 		return nil, fmt.Errorf("event %d is no release: %w", seq, errors.Join(err, errNoRelease))
 	}
-	all, err := projector.ReleasedArtifacts(ev)
+	of, all, err := projector.ReleasedArtifacts(ev)
 	if err != nil {
 		return nil, err
+	}
+	if rete != "" && of != rete {
+		return nil, errAnotherRete
 	}
 	out := make([]resource.Artifact, len(all))
 	for i, a := range all {

@@ -129,7 +129,7 @@ func (a *almanac) event(e policy.Event, seq uint64) {
 		a.move(e, e.Policy, seq)
 	case policy.ArtifactReleased:
 		var set []*artifactOf
-		released, _ := ReleasedArtifacts(e)
+		_, released, _ := ReleasedArtifacts(e)
 		for i, x := range released {
 			set = append(set, &artifactOf{x.Kind, x.Name, x.Fingerprint, seq, i})
 		}

@@ -22,10 +22,11 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// The signers of these tests: k1 to k3 of rete "one", and one of rete "two".
+// The signers of these tests: k1 to k3 of rete "one", one of rete "two", and one of what is
+// called as no rete may be.
 var reteKeys = sync.OnceValue(func() map[string]*artifact.Signer {
 	keys := map[string]*artifact.Signer{}
-	for _, id := range []string{spiffe("one", "k1"), spiffe("one", "k2"), spiffe("one", "k3"), spiffe("two", "k1")} {
+	for _, id := range []string{spiffe("one", "k1"), spiffe("one", "k2"), spiffe("one", "k3"), spiffe("two", "k1"), spiffe("no subject >", "k1")} {
 		s, err := artifact.GenerateSigner()
 		if err != nil {
 			panic(err)
@@ -128,6 +129,9 @@ func TestTheFoldJudgesReleases(t *testing.T) {
 			{release(1, 1, "a", 1, k1, []string{k1}, "flor"), CodeSignerNotTrusted},
 			{pinning(release(2, 1, "a", 1, k1, []string{k1}, "flor"), k2), CodeSignerNotTrusted},
 			{first, "applied"},
+		},
+		"the name of a rete is one that a subject can have": {
+			{pinning(release(1, 1, "a", 1, spiffe("no subject >", "k1"), []string{spiffe("no subject >", "k1")}, "flor"), spiffe("no subject >", "k1")), policy.Invalid},
 		},
 		"a pin means nothing once there are signers": {
 			{first, "applied"},

@@ -60,11 +60,12 @@ func (p artifactPart) compare(q artifactPart) int {
 // suffix is what follows "artifact." in the part's subject.
 func (p artifactPart) suffix() string { return p.kind + "." + p.name }
 
-// ReteOf is the trust domain of a signer's SPIFFE ID: the rete it signs for.
+// ReteOf is the trust domain of a signer's SPIFFE ID: the rete it signs for. It is a part of
+// subjects, where the node is of another rete, too.
 func ReteOf(spiffe string) (string, bool) {
 	rest, ok := strings.CutPrefix(spiffe, "spiffe://")
 	rete, _, below := strings.Cut(rest, "/")
-	return rete, ok && below && rete != ""
+	return rete, ok && below && policy.ValidRete(rete)
 }
 
 // readReleased reads the documents of a release. The fault is every one that
@@ -123,7 +124,7 @@ func partFaults(e artifact.Envelope, node policy.NodeID, note func(field, format
 		note("signature/alg", "%.40q; want %s", e.Signature.Alg, artifact.AlgEd25519)
 	}
 	if _, ok := ReteOf(e.Signature.KeyID); !ok {
-		note("signature/key_id", "%.80q is no SPIFFE ID of a signer", e.Signature.KeyID)
+		note("signature/key_id", "%.80q is no SPIFFE ID of a signer: spiffe://, the rete as labels of a-z, 0-9 and '-' with dots between them, and its path", e.Signature.KeyID)
 	}
 	if e.Version == 0 || e.Version > artifact.MaxInteger {
 		note("version", "%d; versions are 1 to %d", e.Version, uint64(artifact.MaxInteger))
@@ -276,15 +277,15 @@ type ReleasedArtifact struct {
 }
 
 // ReleasedArtifacts are the artifacts of a release that was applied, by kind and
-// name.
-func ReleasedArtifacts(ev policy.ArtifactReleased) ([]ReleasedArtifact, error) {
+// name, and their rete.
+func ReleasedArtifacts(ev policy.ArtifactReleased) (rete string, all []ReleasedArtifact, err error) {
 	r, fault := readReleased(ev)
 	if fault != nil {
-		return nil, fault
+		return "", nil, fault
 	}
 	out := make([]ReleasedArtifact, len(r.parts))
 	for i, p := range r.parts {
 		out[i] = ReleasedArtifact{ArtifactInfo{p.kind, p.name, p.fingerprint}, r.version, p.document}
 	}
-	return out, nil
+	return r.rete, out, nil
 }

@@ -131,7 +131,7 @@ func (c *checker) ruleSigners() {
 			c.add("8a", at, key.Name, "signer %q is listed twice; give each a name of its own", key.Name)
 		}
 		seen[key.Name] = true
-		if bad := badName(key.Name); bad != "" {
+		if bad := BadName(key.Name); bad != "" {
 			c.add("8a", at, key.Name, "signer %q %s", key.Name, bad)
 		}
 		c.signer(key, rete.at("signers", "mgmt", "keys", i, "cert"), ca)

@@ -180,7 +180,7 @@ func CheckAgent(payload []byte) (AgentPayload, []error) {
 	}
 	seen := map[string]bool{}
 	for _, v := range p.Vertices {
-		if badName(v.Name) != "" || seen[v.Name] {
+		if BadName(v.Name) != "" || seen[v.Name] {
 			faults = append(faults, fmt.Errorf("vertex %.80q is no name, or is listed twice", v.Name))
 		}
 		seen[v.Name] = true

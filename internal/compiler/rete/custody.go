@@ -16,12 +16,12 @@ import (
 // one depth after the other.
 func (c *checker) ruleCustody() {
 	for dirs := []string{"."}; len(dirs) > 0; {
-		below, keys := make([][]string, len(dirs)), make([][]string, len(dirs))
+		below, keys, hidden := make([][]string, len(dirs)), make([][]string, len(dirs)), make([][]string, len(dirs))
 		var g errgroup.Group
 		g.SetLimit(runtime.GOMAXPROCS(0))
 		for i, dir := range dirs {
 			g.Go(func() error {
-				below[i], keys[i] = c.keysIn(dir)
+				below[i], keys[i], hidden[i] = c.keysIn(dir)
 				return nil
 			})
 		}
@@ -29,24 +29,30 @@ func (c *checker) ruleCustody() {
 		for _, name := range slices.Concat(keys...) {
 			c.add("15", place{file: name}, "", "it holds a private key, which whoever reads the repository could use; move it out, and replace it by a new one if it was ever committed")
 		}
+		for _, name := range slices.Concat(hidden...) {
+			c.add("15", place{file: name}, "", "its name is not UTF-8, so nobody can look whether it holds a private key; rename it")
+		}
 		dirs = slices.Concat(below...)
 	}
 }
 
-// keysIn lists what is directly in a directory: directories to look into, and files
-// that hold a private key. Who reads what cannot be read here will say so.
-func (c *checker) keysIn(dir string) (below, keys []string) {
+// keysIn lists what is directly in a directory: directories to look into, files that hold a
+// private key, and what has a name by which nothing can be opened. Who reads what cannot
+// be read here for other reasons will say so.
+func (c *checker) keysIn(dir string) (below, keys, hidden []string) {
 	entries, _ := fs.ReadDir(c.repo, dir)
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		switch {
+		case !fs.ValidPath(name):
+			hidden = append(hidden, name)
 		case e.IsDir() && e.Name() != ".git":
 			below = append(below, name)
 		case e.Type().IsRegular() && c.holdsKey(name):
 			keys = append(keys, name)
 		}
 	}
-	return below, keys
+	return below, keys, hidden
 }
 
 func (c *checker) holdsKey(name string) bool {

@@ -131,8 +131,8 @@ func (d *decoder) text(n *yaml.Node, v reflect.Value, name, path string) {
 
 func (d *decoder) number(n *yaml.Node, v reflect.Value, name, path string) {
 	i, err := strconv.ParseUint(n.Value, 10, 32)
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil || i == 0 {
-		d.fault(n, name, "%s must be a whole number from 1, not %s", path, kindName(n))
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil || i == 0 || i > maxDays {
+		d.fault(n, name, "%s must be a whole number from 1 to %d, not %s", path, maxDays, kindName(n))
 		return
 	}
 	v.SetUint(i)

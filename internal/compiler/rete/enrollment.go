@@ -129,12 +129,12 @@ func parseEnrollment(line []byte) (Enrollment, error) {
 	if e.Event != EventSign && e.Event != EventRevoke {
 		return e, fmt.Errorf("event %.40q; want %s or %s", e.Event, EventSign, EventRevoke)
 	}
-	if _, err := time.Parse(time.RFC3339, e.Time); err != nil {
-		return e, fmt.Errorf("ts %.40q is not an RFC 3339 time, such as 2026-04-20T10:00:00Z", e.Time)
+	if _, err := ParseTime(e.Time); err != nil {
+		return e, fmt.Errorf("ts %w", err)
 	}
-	for name, id := range map[string]string{"operator": e.Operator, "spiffe_id": e.SPIFFE} {
-		if !strings.HasPrefix(id, principalTemplate) {
-			return e, fmt.Errorf("%s %.80q is not a SPIFFE ID, spiffe://<rete>/<kind>/<name>", name, id)
+	for _, id := range []struct{ name, text string }{{"operator", e.Operator}, {"spiffe_id", e.SPIFFE}} {
+		if !strings.HasPrefix(id.text, principalTemplate) {
+			return e, fmt.Errorf("%s %.80q is not a SPIFFE ID, spiffe://<rete>/<kind>/<name>", id.name, id.text)
 		}
 	}
 	if !validFingerprint(e.Fingerprint) {
@@ -152,10 +152,20 @@ func validFingerprint(text string) bool {
 	return ok && err == nil && len(raw) == sha256Bytes && strings.ToLower(digits) == digits
 }
 
+// ParseTime reads an RFC 3339 time that is one in UTC, too: at the end of year 9999 it
+// may not be.
+func ParseTime(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if at = at.UTC(); err != nil || at.Year() < 0 || at.Year() > 9999 {
+		return at, fmt.Errorf("%.40q is not an RFC 3339 time, such as 2026-04-20T12:00:00Z", text)
+	}
+	return at, nil
+}
+
 // apply is the next event of the log.
 func (e *Enrollments) apply(event Enrollment) error {
-	if at, err := time.Parse(time.RFC3339, event.Time); err == nil && at.After(e.newest) {
-		e.newest = at.UTC().Truncate(time.Second)
+	if at, err := ParseTime(event.Time); err == nil && at.After(e.newest) {
+		e.newest = at.Truncate(time.Second)
 	}
 	all := e.byID[event.SPIFFE]
 	state, known := all[event.Fingerprint]

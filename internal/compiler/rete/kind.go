@@ -102,8 +102,11 @@ type Device struct {
 	Socks5 Address `rete:"socks5_proxy" doc:"The listener of the user; one is chosen when left out."`
 }
 
-// Days is a number of days; 0: not given.
+// Days is a number of days, at most maxDays; 0: not given.
 type Days uint32
+
+// maxDays is a hundred years. No duration in nanoseconds has three hundred.
+const maxDays = 36500
 
 // Address is a checked IP:port; the zero value: not given.
 type Address struct{ netip.AddrPort }
@@ -169,9 +172,16 @@ func (p *Path) set(text string) error {
 // number of directories.
 type Glob string
 
+// maxCommas bounds the alternatives of a pattern, since all combinations of them may be
+// tried with every file.
+const maxCommas = 12
+
 func (g *Glob) set(text string) error {
 	if !validGlob(text) {
 		return fmt.Errorf("%q is not a pattern from the root of the repository, such as teams/**/*.yaml", text)
+	}
+	if strings.Count(text, ",") > maxCommas {
+		return fmt.Errorf("%.80q has more than %d commas; divide it into several patterns", text, maxCommas)
 	}
 	*g = Glob(text)
 	return nil

@@ -64,9 +64,9 @@ func isLabel(s string) bool {
 var takenNames = append(strings.Fields(`agent manifest ca con prn aux nul
 	com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9`), principalKinds...)
 
-// badName says what is wrong with the name of a principal, a vertex or a
+// BadName says what is wrong with the name of a principal, a vertex or a
 // signer; empty: nothing.
-func badName(name string) string {
+func BadName(name string) string {
 	switch {
 	case !isLabel(name):
 		return notLabel

@@ -38,6 +38,8 @@ var schemaRefuses = []faultOfOne{
 	{"1", "a path with a dot in it", "rete.yaml", "cert: certs/ca.crt", "cert: certs/./ca.crt"},
 	{"1", "a rete's name in upper case", "rete.yaml", "name: rete-lovers", "name: Rete-Lovers"},
 	{"1", "a pattern out of the repository", "rete.yaml", "rete:\n", "source: { exclude: [\"a/../../b\"] }\nrete:\n"},
+	{"1", "a pattern of too many alternatives", "rete.yaml", "rete:\n", "source: { exclude: [\"" + strings.Repeat("{a,b}", 13) + "\"] }\nrete:\n"},
+	{"1", "a validity that no certificate can have", "rete.yaml", "validity_days: 3650", "validity_days: 36501"},
 	{"2", "a role listed twice", "users.yaml", "roles: [developer]", "roles: [developer, developer]"},
 	{"2", "a role that cannot have that name", "users.yaml", "roles: [developer]", "roles: [Developer]"},
 	{"2", "a device listed twice", "users.yaml", "[ { at: mgmt } ]", "[ { at: mgmt }, { at: mgmt } ]"},

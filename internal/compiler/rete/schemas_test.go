@@ -24,7 +24,10 @@ func (*Path) schema() object {
 }
 
 func (*Glob) schema() object {
-	return object{"type": "string", "pattern": "^(" + globElement + ")(/(" + globElement + ")?)*$", "examples": []string{"teams/**/*.yaml"}}
+	return object{
+		"type": "string", "pattern": "^(" + globElement + ")(/(" + globElement + ")?)*$", "examples": []string{"teams/**/*.yaml"},
+		"not": object{"pattern": fmt.Sprintf("(,[^,]*){%d}", maxCommas+1)},
+	}
 }
 
 // globElement is an element of a glob that is not two dots.
@@ -85,7 +88,7 @@ func schemaOf(t reflect.Type) object {
 	case reflect.Slice:
 		return object{"type": "array", "items": schemaOf(t.Elem())}
 	case reflect.Uint32:
-		return object{"type": "integer", "minimum": 1, "maximum": 1<<32 - 1}
+		return object{"type": "integer", "minimum": 1, "maximum": maxDays}
 	case reflect.Struct:
 		return schemaOfStruct(t)
 	}

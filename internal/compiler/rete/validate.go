@@ -55,8 +55,13 @@ type checker struct {
 	rete     string
 	enrolled *Enrollments
 	log      bool // the enrollment log is there
+	hints    int  // names that were looked for among others
 	signers  []Signer
 }
+
+// mostHints is for how many names that are not defined another one is looked for that
+// could be meant. Each is compared with all there are.
+const mostHints = 100
 
 // undefined notes a reference that leads nowhere.
 func undefined[T any](c *checker, rule string, at place, from, what, name string, in *Collection[T]) {
@@ -64,12 +69,14 @@ func undefined[T any](c *checker, rule string, at place, from, what, name string
 		return
 	}
 	hint := "declare it, or correct the name"
-	names := make([]string, len(in.All))
-	for i, e := range in.All {
-		names[i] = e.Name
-	}
-	if near := nearest(name, names); near != "" {
-		hint = "did you mean " + near + "?"
+	if c.hints++; c.hints <= mostHints {
+		names := make([]string, len(in.All))
+		for i, e := range in.All {
+			names[i] = e.Name
+		}
+		if near := nearest(name, names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
 	}
 	c.add(rule, at, from, "%s names the %s %q, which is not defined; %s", from, what, name, hint)
 }
@@ -78,29 +85,48 @@ func undefined[T any](c *checker, rule string, at place, from, what, name string
 // is rule 11's, and places are 5's and 10's, so that one mistake is reported once.
 func (c *checker) ruleReferences() {
 	for _, u := range c.view.Users.All {
+		roles, devices := seen[string]{}, seen[holds]{}
 		for i, role := range u.Value.Roles {
 			undefined(c, "2", u.at("roles", i), u.title(), "role", role, &c.view.Roles)
-			c.once("2", u.at("roles", i), u.title(), "role", u.Value.Roles, i)
+			c.once("2", u.at("roles", i), u.title(), "role", role, roles)
 		}
 		for i, device := range u.Value.Nodes {
 			undefined(c, "2", u.at("nodes", i, "at"), u.title(), "node", device.At, &c.view.Nodes)
-			if slices.ContainsFunc(u.Value.Nodes[:i], func(d Device) bool { return c.sameVertex(d, device) }) {
+			if devices.again(c.holds(device)) {
 				c.add("2", u.at("nodes", i), u.title(), "%s lists the device at node %q twice; remove one", u.title(), device.At)
 			}
 		}
 	}
 }
 
-// sameVertex says whether two devices of a user are one.
-func (c *checker) sameVertex(a, b Device) bool {
-	n := c.view.Nodes.Get(a.At)
-	return a.At == b.At && (a.Via == b.Via || n != nil && n.Value.bind(a.Via) == n.Value.bind(b.Via))
+// holds is what two devices of a user have in common that are one: the vertex of a node,
+// or what it is called, where the node is not defined.
+type holds struct {
+	node, via string
+	vertex    int
+}
+
+func (c *checker) holds(d Device) holds {
+	if n := c.view.Nodes.Get(d.At); n != nil {
+		return holds{node: d.At, vertex: n.Value.bind(d.Via)}
+	}
+	return holds{node: d.At, via: d.Via}
+}
+
+// seen is what a list had so far. Lists of others may be long.
+type seen[T comparable] map[T]bool
+
+// again says whether it was seen already, and notes it.
+func (s seen[T]) again(what T) bool {
+	before := s[what]
+	s[what] = true
+	return before
 }
 
 // once refuses a name that a list has already.
-func (c *checker) once(rule string, at place, title, what string, names []string, i int) {
-	if slices.Contains(names[:i], names[i]) {
-		c.add(rule, at, title, "%s lists the %s %q twice; remove one", title, what, names[i])
+func (c *checker) once(rule string, at place, title, what, name string, names seen[string]) {
+	if names.again(name) {
+		c.add(rule, at, title, "%s lists the %s %q twice; remove one", title, what, name)
 	}
 }
 
@@ -110,7 +136,7 @@ func (c *checker) ruleRegistry() {
 	seen := map[string]place{}
 	title := map[string]string{}
 	check := func(name, what string, at place) {
-		if bad := badName(name); bad != "" {
+		if bad := BadName(name); bad != "" {
 			c.add("3", at, what, "the name of %s %s", what, bad)
 		}
 		if other, taken := title[name]; taken {
@@ -217,19 +243,21 @@ func (c *checker) rulePlacement() {
 // ruleAccess is rule 11.
 func (c *checker) ruleAccess() {
 	for _, s := range c.view.Services.All {
+		groups, roles := seen[string]{}, seen[string]{}
 		for i, group := range s.Value.Groups {
 			undefined(c, "11", s.at("groups", i), s.title(), "group", group, &c.view.Groups)
-			c.once("11", s.at("groups", i), s.title(), "group", s.Value.Groups, i)
+			c.once("11", s.at("groups", i), s.title(), "group", group, groups)
 		}
 		for i, role := range s.Value.Roles {
 			undefined(c, "11", s.at("roles", i), s.title(), "role", role, &c.view.Roles)
-			c.once("11", s.at("roles", i), s.title(), "role", s.Value.Roles, i)
+			c.once("11", s.at("roles", i), s.title(), "role", role, roles)
 		}
 	}
 	for _, r := range c.view.Roles.All {
+		groups := seen[string]{}
 		for i, group := range r.Value.Allow {
 			undefined(c, "11", r.at("allow", i), r.title(), "group", group, &c.view.Groups)
-			c.once("11", r.at("allow", i), r.title(), "group", r.Value.Allow, i)
+			c.once("11", r.at("allow", i), r.title(), "group", group, groups)
 		}
 	}
 }

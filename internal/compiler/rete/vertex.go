@@ -94,15 +94,15 @@ func undiallable(ip netip.Addr) string {
 }
 
 func (c *checker) vertexNames(n *Entry[Node]) {
-	names := n.Value.vertexNames()
+	names, before := n.Value.vertexNames(), seen[string]{}
 	for i, v := range n.Value.Vertices {
-		at := n.at("vertices", i, "name")
-		switch bad := badName(names[i]); {
+		at, again := n.at("vertices", i, "name"), before.again(names[i])
+		switch bad := BadName(names[i]); {
 		case names[i] == "":
 			c.add("9", at, n.title(), "%s has several vertices of type %s; give each a name", n.title(), v.Type)
 		case v.Name != "" && bad != "":
 			c.add("3", at, n.title(), "the name of vertex %q of %s %s", v.Name, n.title(), bad)
-		case slices.Index(names, names[i]) < i:
+		case again:
 			c.add("9", at, n.title(), "%s has two vertices called %q; rename one", n.title(), names[i])
 		}
 	}

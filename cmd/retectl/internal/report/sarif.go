@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
 
 	"github.com/edictdev/edict/internal/compiler/rete"
@@ -69,7 +70,7 @@ func writeSARIF(w io.Writer, faults []rete.Fault) error {
 		if f.Warning {
 			level = "warning"
 		}
-		at := sarifPhysical{Artifact: sarifArtifact{filepath.ToSlash(f.Path)}}
+		at := sarifPhysical{Artifact: sarifArtifact{(&url.URL{Path: filepath.ToSlash(f.Path)}).String()}}
 		if f.Line > 0 {
 			at.Region = &sarifRegion{f.Line, max(f.Column, 1)}
 		}
