@@ -21,6 +21,7 @@ var secretTexts = map[string]string{
 	"hunter2":                                        `nats: dial nats://worker:hunter2@10.0.0.1:4222: refused`,
 	"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg": `issuer: eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhbmEifQ.c2lnbg has expired`,
 	"SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE": "seed SUAKLO7NYGXK5G7XG3DVVH2JPRDWJBDR5LVQYBVPTSOSDWZJ5H4VN4W5PE",
+
 	"MC4CAQAwBQYDK2VwBCIEIJ": "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ\n-----END PRIVATE KEY-----",
 	"dXNlcjpwYXNzd29yZA==":   "Authorization: Basic dXNlcjpwYXNzd29yZA==",
 	"correct horse":          `{"client_secret": "correct horse", "kept": "this"}`,
