@@ -14,9 +14,6 @@ import (
 // SchemaVersion is the version of the envelope this package writes and reads.
 const SchemaVersion = "1.0"
 
-// maxYear is the last that a time of RFC 3339 can be in.
-const maxYear = 9999
-
 // Planes: who signs what a node trusts. A verifier keeps the keys of each apart.
 const (
 	PlanePolicy = "policy" // signed by the plane's own key
@@ -68,14 +65,23 @@ func (s *Signer) SealCanonical(e Envelope, canonicalPayload []byte) ([]byte, err
 	return e.write(e.Payload, &e.Signature)
 }
 
+// datable refuses a generated_at that RFC 3339 has no form for.
+func datable(at time.Time) error {
+	const last = 9999
+	if year := at.UTC().Year(); year < 0 || year > last {
+		return fmt.Errorf("generated_at is in the year %d; RFC 3339 has years from 0 to %d", year, last)
+	}
+	return nil
+}
+
 // write prints the envelope with names in the order of RFC 8785, and the given
 // payload and signature.
 func (e Envelope) write(payload []byte, sig *Signature) ([]byte, error) {
 	if e.Version > MaxInteger {
 		return nil, fmt.Errorf("version %d is above %d", e.Version, uint64(MaxInteger))
 	}
-	if year := e.GeneratedAt.UTC().Year(); year < 0 || year > maxYear {
-		return nil, fmt.Errorf("generated_at is in the year %d; RFC 3339 has years from 0 to %d", year, maxYear)
+	if err := datable(e.GeneratedAt); err != nil {
+		return nil, err
 	}
 	if len(payload) == 0 {
 		return nil, errors.New("the payload is empty")

@@ -79,8 +79,8 @@ func (a *Message) check() error {
 	if a.Version > MaxInteger {
 		return fmt.Errorf("version %d is above %d", a.Version, uint64(MaxInteger))
 	}
-	if y := a.GeneratedAt.UTC().Year(); y < 0 || y > 9999 {
-		return fmt.Errorf("the year %d has no RFC 3339 form", y)
+	if err := datable(a.GeneratedAt); err != nil {
+		return err
 	}
 	if a.Rules == nil {
 		return errors.New("there are no rules, not even empty ones")

@@ -282,33 +282,33 @@ func (g *Guard) WaitOut() {
 	g.wide = wide
 	g.mu.Unlock()
 	defer close(wide)
-	tick := time.NewTicker(LookEvery)
-	defer tick.Stop()
-	for !g.HasHeadroom() {
-		select {
-		case <-tick.C:
-		case <-g.released:
-			return
-		}
+	if g.awaitHeadroom(nil) {
+		g.log.Info("enough disk is free: the read model goes on", "dir", g.opt.Dir)
 	}
-	g.log.Info("enough disk is free: the read model goes on", "dir", g.opt.Dir)
 }
 
 // WaitBriefly is WaitOut of a read model that is thrown away afterwards: what takes the space
 // may be its own files, so it gives up after a while, and nobody else waits for it.
 func (g *Guard) WaitBriefly() {
-	tick, over := time.NewTicker(LookEvery), time.NewTimer(g.brief)
-	defer tick.Stop()
+	over := time.NewTimer(g.brief)
 	defer over.Stop()
+	g.awaitHeadroom(over.C)
+}
+
+// awaitHeadroom waits until there is headroom; false: it was over, or nobody may wait any more.
+func (g *Guard) awaitHeadroom(over <-chan time.Time) bool {
+	tick := time.NewTicker(LookEvery)
+	defer tick.Stop()
 	for !g.HasHeadroom() {
 		select {
 		case <-tick.C:
-		case <-over.C:
-			return
+		case <-over:
+			return false
 		case <-g.released:
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // HasHeadroom says whether there is space for more than what must be written.
