@@ -43,27 +43,44 @@ func numbered(letter string, n int) []string {
 	return all
 }
 
-func TestALongListOfOthersIsJudgedInItsTime(t *testing.T) {
+// timeOf is how long it takes to judge a repository with n of them; there are faults.
+func timeOf(tb testing.TB, write func(n int) string, n int) time.Duration {
+	tb.Helper()
+	repo := reterepo.Example()
+	repo["big.yaml"] = &fstest.MapFile{Data: []byte(write(n))}
+	files, _ := rete.Discover(repo)
+	view, faults := rete.Load(repo, files)
+	require.Empty(tb, rete.Violations(faults))
+	began := time.Now()
+	_, faults = rete.Validate(view, repo)
+	require.NotEmpty(tb, faults)
+	return time.Since(began)
+}
+
+func TestALongListOfOthersIsJudged(t *testing.T) {
 	for _, h := range hostile {
-		t.Run(h.what, func(t *testing.T) {
-			took := func(n int) time.Duration {
-				repo := reterepo.Example()
-				repo["big.yaml"] = &fstest.MapFile{Data: []byte(h.write(n))}
-				files, _ := rete.Discover(repo)
-				view, faults := rete.Load(repo, files)
-				require.Empty(t, rete.Violations(faults))
-				began := time.Now()
-				_, faults = rete.Validate(view, repo)
-				require.NotEmpty(t, faults)
-				return time.Since(began)
+		t.Run(h.what, func(t *testing.T) { timeOf(t, h.write, h.n/10) })
+	}
+}
+
+// A list takes as long as its tenths take, which are the floor.
+func BenchmarkALongListOfOthers(b *testing.B) {
+	const parts = 10
+	for _, h := range hostile {
+		b.Run(h.what, func(b *testing.B) {
+			var ours, floor time.Duration
+			for b.Loop() {
+				ours += timeOf(b, h.write, h.n)
+				for range parts {
+					floor += timeOf(b, h.write, h.n/parts)
+				}
 			}
-			const part = 10
-			require.Less(t, took(h.n), 3*part*took(h.n/part)+time.Second/2, "as long as its parts take, generously")
+			b.ReportMetric(float64(ours)/float64(floor), "x-floor")
 		})
 	}
 }
 
-func TestAPatternOfOthersIsTriedInItsTime(t *testing.T) {
+func TestAPatternOfOthersHasABound(t *testing.T) {
 	// Every combination of the alternatives fits what there is, and none all of it.
 	pattern := func(groups int) string { return strings.Repeat("{a,a}", groups) + "?" }
 	repo := reterepo.Example()
