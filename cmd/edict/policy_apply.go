@@ -47,7 +47,12 @@ those that the project has beside them are deleted, once all files are applied.`
 			if err := work.check(cmd); err != nil {
 				return err
 			}
-			if strict || !dry { // a dry run has warnings of its own
+			tell := func() {}
+			switch {
+			case dry && !strict: // a dry run has warnings of its own
+			case !strict && len(drafts) > maxCompared:
+				tell = work.warnMeanwhile(cmd.Context(), warnings)
+			default:
 				if err := work.warned(cmd.Context(), strict, warnings); err != nil {
 					return err
 				}
@@ -55,7 +60,7 @@ those that the project has beside them are deleted, once all files are applied.`
 			if dry {
 				return work.dry(cmd.Context())
 			}
-			return work.do(cmd.Context())
+			return work.do(cmd.Context(), tell)
 		},
 	}
 	a.policyClient(cmd)
@@ -86,6 +91,7 @@ func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
 
 // drafts reads and checks files, and tells every fault.
 func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
+	collectSeldom()
 	docs, faults := document.Load(files, a.stdin)
 	drafts, broken := author.Drafts(docs)
 	if err := a.reportFaults(append(faults, broken...)); err != nil {
@@ -171,16 +177,29 @@ func (a applying) warned(ctx context.Context, strict, all bool) error {
 	return err
 }
 
-func (a applying) do(ctx context.Context) error {
+// warnMeanwhile looks for the warnings of many drafts while they are sent, and returns what
+// tells them: they are found without the plane, and stop nothing.
+func (a applying) warnMeanwhile(ctx context.Context, all bool) (tell func()) {
+	found := make(chan []draftWarning, 1)
+	go func() {
+		warnings, _ := warningsOf(ctx, a.c, a.project, a.drafts)
+		found <- warnings
+	}()
+	return func() { a.tellWarnings(<-found, all) }
+}
+
+// do sends the drafts, and tells what became of them after the warnings that tell tells.
+func (a applying) do(ctx context.Context, tell func()) error {
 	began := time.Now()
 	bar := progress.Start(a.stderr, "applying", "policies", int64(len(a.drafts)))
 	results, err := author.Apply(ctx, a.c.Policies, a.project, a.drafts, func() { bar.Add(1) })
+	took := time.Since(began)
 	bar.Stop()
+	tell()
 	if results == nil {
 		return err
 	}
 	lines, worst := a.outcomes(results)
-	took := time.Since(began)
 	if err == nil && worst == nil {
 		var gone []applied
 		gone, err = a.deleteOthers(ctx, false)

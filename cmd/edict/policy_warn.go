@@ -29,10 +29,15 @@ type draftWarning struct {
 	place string
 }
 
-// warn writes the warnings of drafts to standard error, all of them or those that
-// tell enough, and counts them.
+// warn looks for the warnings of drafts, tells them, and counts them.
 func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid.UUID, drafts []author.Draft, all bool) (warnings int, err error) {
 	found, err := warningsOf(ctx, c, project, drafts)
+	a.tellWarnings(found, all)
+	return len(found), err
+}
+
+// tellWarnings writes warnings to standard error, all of them or those that tell enough.
+func (a *console) tellWarnings(found []draftWarning, all bool) {
 	count := map[string]int{}
 	var codes []string
 	for _, w := range found {
@@ -49,7 +54,6 @@ func (a policyCommands) warn(ctx context.Context, c *client.Client, project uuid
 		}
 		fmt.Fprintf(a.stderr, "%d warnings, of which the first of each code is shown: %s; --warnings shows all\n", len(found), strings.Join(codes, ", "))
 	}
-	return len(found), err
 }
 
 // warningsOf are the warnings of drafts. Each draft is looked at alone, with the

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/edict/internal/document"
@@ -36,12 +39,12 @@ func (d Draft) Patch() resource.Patch {
 // every document, with its place.
 func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) {
 	first, others := map[string]document.Document{}, map[string]bool{}
-	for _, doc := range docs {
-		if kubernetes.Recognize(doc.JSON) {
+	for i, r := range readAll(docs) {
+		doc, d, err := docs[i], r.draft, r.err
+		if r.kubernetes {
 			faults = append(faults, document.Fault{File: doc.File, Line: doc.Line, Message: "this is a Kubernetes object: edict policy import -f " + fileArgument(doc.File)})
 			continue
 		}
-		d, err := Read(doc)
 		if err != nil {
 			other := OtherKind(doc)
 			if other == "" {
@@ -64,6 +67,35 @@ func Drafts(docs []document.Document) (drafts []Draft, faults []document.Fault) 
 		drafts = append(drafts, d)
 	}
 	return drafts, faults
+}
+
+// reading is what one document was found to be.
+type reading struct {
+	draft      Draft
+	err        error
+	kubernetes bool
+}
+
+// readAll reads every document, on all cores: one says nothing about another.
+func readAll(docs []document.Document) []reading {
+	all := make([]reading, len(docs))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	const atOnce = 16
+	for from := 0; from < len(docs); from += atOnce {
+		g.Go(func() error {
+			for i := from; i < min(from+atOnce, len(docs)); i++ {
+				if r := &all[i]; kubernetes.Recognize(docs[i].JSON) {
+					r.kubernetes = true
+				} else {
+					r.draft, r.err = Read(docs[i])
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what went wrong stands with each
+	return all
 }
 
 // fileArgument is what -f names a file with.
