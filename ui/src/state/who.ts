@@ -1,5 +1,5 @@
 import { computed, signal } from "@preact/signals";
-import { call, Refused, type Schemas } from "../api/call";
+import { call, passes, Refused, type Schemas } from "../api/call";
 import * as connection from "./connection";
 import { project, usualProject } from "./route";
 
@@ -34,8 +34,39 @@ async function planeIsElsewhere(): Promise<boolean> {
     await call("countNodes", { query: { limit: 1 } });
     return false;
   } catch (err) {
+    if (passes(err)) throw err;
     return err instanceof Refused && err.problem.code === "route_not_found";
   }
+}
+
+/** Why it is not known for whom the plane takes the page. */
+export const barred = signal<Error | undefined>(undefined);
+
+// until asks until there is an answer that stands.
+async function until<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      const answer = await ask();
+      barred.value = undefined;
+      return answer;
+    } catch (err) {
+      if (!passes(err)) throw err;
+      barred.value = err as Error;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
+/** Takes the session's cookie back, which only the plane can: without an answer there still is a session. */
+export async function signOut(): Promise<void> {
+  connection.leaving.value = true;
+  try {
+    await until(() => call("closeSession"));
+    connection.over("The session is closed.");
+  } catch (err) {
+    connection.over(`The session is not closed: ${(err as Error).message}`);
+  }
+  connection.leaving.value = false;
 }
 
 // Why a sign-in came to nothing, by the word that the plane has for it.
@@ -58,17 +89,24 @@ export async function begin(): Promise<void> {
     return;
   }
   try {
-    if (code) await call("openSession", { body: { code } });
+    if (code) await until(() => call("openSession", { body: { code } }));
   } catch (err) {
     connection.over((err as Error).message);
     return;
   }
   try {
-    const who = await call("getSelf");
-    if (!who.kind || who.relations.some((r) => r.startsWith("plane#"))) elsewhere.value = await planeIsElsewhere();
+    const who = await until(() => call("getSelf"));
+    if (!who.kind || who.relations.some((r) => r.startsWith("plane#"))) elsewhere.value = await until(planeIsElsewhere);
     self.value = who;
     if (projects.value.length > 0 && !projects.value.includes(usualProject.value) && !may.readPlane.value) usualProject.value = projects.value[0]!;
-  } catch {
-    // said by the page: there is no session, or no plane
+  } catch (err) {
+    barred.value = err as Error; // without a session the page says that instead
   }
+}
+
+/** Takes a link that is followed where the page is open already: the browser then loads nothing. */
+export function listenToLinks(): void {
+  addEventListener("hashchange", () => {
+    if (/^#(code|sign_in)=/.test(location.hash)) location.reload();
+  });
 }
