@@ -26,10 +26,13 @@ func TestTheConsoleOfAnOperatorInABrowser(t *testing.T) {
 	browser := aBrowser(t, root)
 	w := &shownWorld{process: guardedPlane(t, "--rate", "0"), issuer: issuer.New(t).ByName()}
 	nodes := w.seedOperated()
+	operator := strings.TrimSpace(w.ok("access", "token", "create", "operator"))
+	w.ok("access", "grant", "operator", "project:"+defaultProject+"#operator")
 	given := w.given(browser)
 	given["first"], given["guestProject"] = nodes[0], guestProject
 	w.drive(filepath.Join(root, "ui"), "test/operator.mjs", given, map[string]func(string) string{
-		"rootlink": func(string) string { return w.link(w.token) },
+		"rootlink":     func(string) string { return w.link(w.token) },
+		"operatorlink": func(string) string { return w.link(operator) },
 	})
 }
 

@@ -231,6 +231,39 @@ const steps = {
     await page.click("button:text-is('Begin with it instead')");
     want((await page.inputValue("#draft")).includes("5450"), "the draft is not of the new head");
   },
+  async "an empty value of a label is seen"(page) {
+    await ask(`${project}/nodes/empty-1`, { method: "PUT", body: { labels: { env: "" }, addresses: [] } });
+    await open(page, "fleet?by=env", "td a:has-text('(empty)')");
+    await page.click("td a:has-text('(empty)')");
+    await there(page, "tbody tr:has-text('empty-1')", "the node with an empty value");
+    same((await page.$$("tbody tr")).length, 1, "nodes with an empty value");
+  },
+  async "who opens a row by the keyboard goes on in the view"(page) {
+    await open(page, "nodes", "tbody tr");
+    await page.keyboard.press("j");
+    const id = await page.evaluate(() => document.activeElement.innerText);
+    await page.keyboard.press("Enter");
+    await there(page, `h1:text-is('${id}')`, "the row that was opened");
+    await until(page, (of) => document.activeElement.getAttribute("aria-label") === of, "the focus is nowhere", id);
+  },
+  async "a draft of an admission policy is tried without TLS as well, and may change the request"(page) {
+    page.mayFail = true; // no decisions are kept
+    await page.addInitScript(() => (crypto.randomUUID = undefined));
+    await open(page, "admission", "text=a draft");
+    await page.click("text=a draft");
+    await page.fill(".columns label:nth-child(2) textarea", 'package dcm.policy.draft\n\nresult := {"patch": {"slug": "other"}}');
+    await page.click("button.primary:has-text('Try')");
+    await there(page, ".answer .tag.accent:text-is('modified')", "what the draft says");
+  },
+  async "who may see no policy is not told that there is none"(page) {
+    page.mayFail = true;
+    await page.context().clearCookies();
+    await page.goto(await please("operatorlink"));
+    await there(page, ".counts", "the fleet");
+    await open(page, "policies", ".quiet:has-text('that you may see')");
+    await open(page, "time", ".head .command code");
+    want(!(await page.innerText(".head .command code")).includes("audit"), "a command for who may read the whole plane");
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");

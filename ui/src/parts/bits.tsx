@@ -66,6 +66,11 @@ export function PolicyLink({ id, slug, of, row }: { id: string; slug?: string | 
   return <a class="id" href={href("policies", id, {}, of)} data-row={row || undefined}>{slug || id}</a>;
 }
 
+/** A label's value, which may be empty; a node that has no such label has none. */
+export function Value({ of }: { of: string | null }) {
+  return of ? <>{of}</> : <span class="muted">{of === null ? "without" : "(empty)"}</span>;
+}
+
 /** Labels, a chip each. */
 export function Labels({ of, link }: { of: Record<string, string>; link?: boolean }) {
   return (

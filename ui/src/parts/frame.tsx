@@ -55,7 +55,7 @@ export function Frame() {
           <a key={v.name} href={href(v.name)} aria-current={v.name === view ? "page" : undefined}>{v.title}</a>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} aria-label={name || shown?.title}>
         <Connection />
         {self.value === null ? barred.value ? <Failure error={barred.value} /> : <div class="waiting" aria-busy="true" /> : <Shown of={shown} name={name} />}
       </main>

@@ -3,7 +3,7 @@ import { address, call, type Schemas } from "../api/call";
 import { counts as countNow } from "../api/counts";
 import { follow } from "../api/follow";
 import { Bar, Legend, type Share } from "../parts/bar";
-import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, NodeLink, Part, Table, Tag, Value, When } from "../parts/bits";
 import { Chart } from "../parts/chart";
 import { word } from "../state/word";
 import { useLoad, visible } from "../state/load";
@@ -105,8 +105,8 @@ function ByLabel({ of, by, keys }: { of: Schemas["NodeCounts"]; by: string; keys
       <Table caption={`Nodes by ${shown}`} heads={[shown || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
         {groups.map((g) => (
           <tr key={g.value ?? ""}>
-            <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}>{g.value}</a>}</td>
-            <td><Bar shares={sharesOf(g)} label={`${shown}=${g.value ?? ""}`} /></td>
+            <td>{g.value === null ? <Value of={null} /> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}><Value of={g.value} /></a>}</td>
+            <td><Bar shares={sharesOf(g)} label={g.value === null ? `without ${shown}` : `${shown}=${g.value}`} /></td>
             <td class="number">{count(g.nodes)}</td><td class="number">{count(g.applied)}</td>
             <Amount n={g.lagging} /><Amount n={g.refused} /><Amount n={g.silent} />
           </tr>

@@ -14,11 +14,16 @@ export type LogEvent = Changing;
 const kept = 300;
 type EventType = NonNullable<NonNullable<operations["followEvents"]["parameters"]["query"]>["type"]>;
 
-const types: EventType[] = [
+const types = [
   "policy_revision_created", "policy_deleted", "policy_revision_staged", "policy_revision_promoted", "policy_wave_opened", "policy_rollout_stopped", "policy_rollout_aborted",
   "node_updated", "node_removed", "node_registered", "artifact_released", "artifact_withdrawn", "admission_policy_updated", "admission_policy_deleted",
   "principal_updated", "principal_removed", "relation_written", "relation_removed", "signing_key_rotated",
-];
+  "project_quota_updated", "project_archived", "project_restored",
+] as const satisfies EventType[];
+
+// A type of event that is missing above does not compile here.
+const every: Exclude<EventType, (typeof types)[number]> extends never ? true : never = true;
+void every;
 
 /** Where the events of the whole plane are, or of the project, as the reader may. */
 export function eventsAddress(query: object): string {

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call, Refused, type Schemas } from "../api/call";
 import { counts, countsThen } from "../api/counts";
 import { eventsBetween } from "../api/past";
-import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, Value, When } from "../parts/bits";
 import { word } from "../state/word";
 import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
@@ -37,7 +37,8 @@ const sequence = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : und
 
 function thenBy(from: number, to: number): string {
   if (asked("policy")) return `edict policy get ${word(asked("policy"))} --at ${to}${projectFlag.value}`;
-  return asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`;
+  if (asked("node")) return `edict node state ${word(asked("node"))} --at ${to}`;
+  return may.readPlane.value ? `edict audit --after ${from}` : `edict events --since 24h --project ${word(project.value)}`; // the audit is of the whole plane
 }
 
 // Range is two sliders over the log. A move is shown at once, and asked about when it ends.
@@ -150,7 +151,7 @@ function FleetBetween({ from, to, children }: { from: number; to: number; childr
         {before && after && (hour.data || hour.error || !may.readPlane.value) ? (
           <Table caption="Nodes at both moments" heads={[by || "Nodes", { name: `After ${count(from)}`, number: true }, { name: `After ${count(to)}`, number: true }, { name: "Change", number: true }]}>
             <Then name="all nodes" of={[before.nodes, after.nodes]} />
-            {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={value ?? "without"} of={[n, m]} why="Not one of the values that most nodes have" />)}
+            {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={<Value of={value} />} of={[n, m]} why="Not one of the values that most nodes have" />)}
             {hour.data && <Then name="of these held what they must" of={[held(hour.data, from), held(hour.data, to)]} />}
           </Table>
         ) : <div class="waiting tall" aria-busy={!found.error} />}
@@ -160,7 +161,7 @@ function FleetBetween({ from, to, children }: { from: number; to: number; childr
   );
 }
 
-function Then({ name, of: [before, after], why = "Workers remember an hour" }: { name: string; of: (number | undefined)[]; why?: string }) {
+function Then({ name, of: [before, after], why = "Workers remember an hour" }: { name: ComponentChildren; of: (number | undefined)[]; why?: string }) {
   const change = before === undefined || after === undefined ? undefined : after - before;
   const cell = (n: number | undefined) => (n === undefined ? <span class="muted" title={why}>not known</span> : count(n));
   return <tr><td>{name}</td><td class="number">{cell(before)}</td><td class="number">{cell(after)}</td><td class="number">{change === undefined ? "–" : change === 0 ? <span class="muted">0</span> : `${change > 0 ? "+" : "−"}${count(Math.abs(change))}`}</td></tr>;

@@ -40,6 +40,8 @@ export function go(to: string): void {
   history.pushState(null, "", to);
   place.value = read();
   window.scrollTo(0, 0);
+  // What had the focus went with the view before: who uses the keyboard or a screen reader goes on at the new one.
+  requestAnimationFrame(() => requestAnimationFrame(() => document.activeElement === document.body && document.getElementById("main")?.focus({ preventScroll: true })));
 }
 
 /** Changes values of the query where the page is; empty ones go. */

@@ -22,6 +22,7 @@ export const may = {
   administer: computed(() => has("plane#admin")),
   operate: computed(() => has("plane#admin", `project:${project.value}#operator`)),
   seeProject: computed(() => has("plane#admin", `project:${project.value}#operator`, `project:${project.value}#read`)),
+  seePolicies: computed(() => has("plane#admin", ...["read", "edit", "manage"].map((r) => `project:${project.value}#${r}`))),
   write: (policy: string) => has("plane#admin") || has(`project:${project.value}#operator`) && has(`project:${project.value}#manage`, `policy:${policy}#manage`),
   edit: (policy: string) => has("plane#admin", `project:${project.value}#manage`, `project:${project.value}#edit`, `policy:${policy}#manage`, `policy:${policy}#edit`),
 };
