@@ -255,6 +255,16 @@ const steps = {
     await page.click("button.primary:has-text('Try')");
     await there(page, ".answer .tag.accent:text-is('modified')", "what the draft says");
   },
+  async "all admission policies are listed"(page) {
+    page.mayFail = true; // no decisions are kept
+    const all = Array.from({ length: 230 }, (_, i) => ({ id: `p-${i}`, name: `policy-${i}`, policy_type: "Global", priority: i, enabled: true, mode: "enforced", rego_code: "", updated_at: "2026-01-01T00:00:00Z" }));
+    await page.route("**/api/v1/policies?*", (r) => {
+      const from = Number(new URL(r.request().url()).searchParams.get("cursor") ?? 0);
+      void r.fulfill({ json: { items: all.slice(from, from + 200), next_cursor: from === 0 ? "200" : null } });
+    });
+    await open(page, "admission", "td a.id");
+    same((await page.$$("td a.id")).length, all.length, "admission policies");
+  },
   async "who may see no policy is not told that there is none"(page) {
     page.mayFail = true;
     await page.context().clearCookies();
@@ -263,6 +273,21 @@ const steps = {
     await open(page, "policies", ".quiet:has-text('that you may see')");
     await open(page, "time", ".head .command code");
     want(!(await page.innerText(".head .command code")).includes("audit"), "a command for who may read the whole plane");
+  },
+  async "what was drafted is there when one comes back"(page) {
+    await open(page, `policies/${given.policy}`, "#draft");
+    await page.fill("#draft", (await page.inputValue("#draft")).replace("allow", "deny"));
+    await page.click("nav a:text-is('Nodes')");
+    await there(page, "h1:text-is('Nodes')");
+    await page.goBack();
+    await there(page, "#draft", "the policy again");
+    want((await page.inputValue("#draft")).includes("deny"), "what was drafted is gone");
+    await page.reload();
+    await there(page, "#draft", "the policy, loaded again");
+    want((await page.inputValue("#draft")).includes("deny"), "what was drafted is gone with the page");
+    await page.click("button:text-is('Sign out')");
+    await there(page, ".no-session", "that the session is closed");
+    same(await page.evaluate(() => sessionStorage.length), 0, "what stays for who comes next");
   },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;

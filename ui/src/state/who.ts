@@ -58,11 +58,21 @@ async function until<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
+// forget drops what was drafted here, which is not for who comes next.
+function forget(): void {
+  try {
+    sessionStorage.clear();
+  } catch {
+    // a browser that keeps nothing has nothing
+  }
+}
+
 /** Takes the session's cookie back, which only the plane can: without an answer there still is a session. */
 export async function signOut(): Promise<void> {
   connection.leaving.value = true;
   try {
     await until(() => call("closeSession"));
+    forget();
     connection.over("The session is closed.");
   } catch (err) {
     connection.over(`The session is not closed: ${(err as Error).message}`);
