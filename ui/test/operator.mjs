@@ -1,5 +1,6 @@
 // What an operator meets beside the views: odd addresses, tabs that are hidden, a plane that is away or does not answer,
 // others who write at the same time. Each step is by itself; test/console_operator_test.go starts the plane.
+import http from "node:http";
 import { ask, clean, finish, given, newPage, please, project, same, there, want } from "./browser.mjs";
 
 const other = given.guestProject;
@@ -22,6 +23,42 @@ const hidden = (page) => page.addInitScript(() => {
     document.dispatchEvent(new Event("visibilitychange"));
   };
 });
+
+/** A proxy, whose connections die without a word: those of now for good, those of later until it is revived. */
+async function betweenThem() {
+  const to = new URL(given.base);
+  const all = new Set();
+  const dead = new Set();
+  let dies = false;
+  const server = http.createServer((q, s) => {
+    if (dead.has(q.socket)) return;
+    const there = http.request({ host: to.hostname, port: to.port, path: q.url, method: q.method, headers: { ...q.headers, host: to.host } }, (a) => {
+      s.writeHead(a.statusCode, a.headers);
+      a.on("data", (piece) => dead.has(q.socket) || s.write(piece));
+      a.on("end", () => dead.has(q.socket) || s.end());
+    });
+    there.on("error", () => s.destroy());
+    s.on("close", () => there.destroy());
+    q.pipe(there);
+  });
+  server.on("connection", (c) => {
+    all.add(c);
+    if (dies) dead.add(c);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  return {
+    at: `http://127.0.0.1:${server.address().port}`,
+    kill: () => {
+      dies = true;
+      for (const c of all) dead.add(c);
+    },
+    revive: () => (dies = false),
+    end: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
 
 const steps = {
   async "an address that is no text names a node that there is not"(page) {
@@ -165,6 +202,24 @@ const steps = {
     for (const at of ["**/v1/**", "**/livez", "**/readyz"]) await page.route(at, () => undefined);
     await there(page, ".connection[data-state=lost]", "that the plane does not answer");
     want((await page.$$("tbody tr")).length > 0, "what was shown stays");
+  },
+  async "connections that died give way to new ones"(first) {
+    const { at, kill, revive, end } = await betweenThem();
+    const pages = [];
+    for (let i = 0; i < 2; i++) { // together they ask more at a time than a browser has connections to one address
+      const page = await newPage("through a proxy", { also: at });
+      page.mayFail = true;
+      pages.push(i === 0 ? page : await pages[0].context().newPage());
+      if (i === 0) await page.context().addCookies(await first.context().cookies());
+      await pages[i].goto(at + "/ui/fleet?by=env");
+      await there(pages[i], "tbody tr", "the fleet");
+    }
+    kill();
+    for (const page of pages) await there(page, ".connection[data-state=lost]", "that the plane does not answer");
+    revive();
+    for (const page of pages) await until(page, () => document.querySelector(".connection").dataset.state !== "lost", "it does not connect anew");
+    await pages[0].context().close();
+    end();
   },
   async "a plane that starts is waited for"(page) {
     page.mayFail = true;

@@ -66,7 +66,9 @@ export async function reach(url: string, init: RequestInit): Promise<Response> {
   let res: Response;
   const doubts = setTimeout(connection.doubt, slow);
   try {
-    res = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init });
+    const reads = (init.method ?? "GET") === "GET"; // what a write came to is worth waiting for
+    const ends = [init.signal, reads ? connection.alive() : undefined].filter((s) => !!s);
+    res = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init, signal: AbortSignal.any(ends) });
   } catch (err) {
     if (init.signal?.aborted) throw err;
     connection.lost();

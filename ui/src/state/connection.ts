@@ -16,9 +16,17 @@ export const leaving = signal(false);
 export const round = signal(0);
 
 let probing = false;
+let waiting = new AbortController();
+
+/** Ends what was asked before the plane was lost: a browser has six connections to one address, and dead ones take their place. */
+export const alive = () => waiting.signal;
 
 export function lost(): void {
-  if (lostSince.value === null) lostSince.value = Date.now();
+  if (lostSince.value === null) {
+    lostSince.value = Date.now();
+    waiting.abort();
+    waiting = new AbortController();
+  }
   if (!probing) {
     probing = true;
     void probe();

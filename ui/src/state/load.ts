@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { passes } from "../api/call";
+import { passes, Refused, Unreachable } from "../api/call";
 import { lostSince, round } from "./connection";
 
 /** Whether the page is seen; what another tab hides asks for nothing. */
@@ -36,7 +36,9 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
         try {
           const data = await latest.current(ended.signal);
           if (!ended.signal.aborted) set({ key, data });
-        } catch (error) {
+        } catch (err) {
+          // An answer that ends in its middle fails in the browser's words.
+          const error = lostSince.peek() === null || err instanceof Refused ? err : new Unreachable();
           if (every === 0 && passes(error)) next = later;
           if (!ended.signal.aborted) set((s) => ({ key, data: s.key === key ? s.data : undefined, error: error as Error }));
         }
