@@ -6,10 +6,11 @@ import "./style/screens.css";
 import { Frame } from "./parts/frame";
 import { listenToKeys } from "./parts/keys";
 import { listen } from "./state/route";
-import { begin } from "./state/who";
+import { begin, listenToLinks } from "./state/who";
 
 listen();
 listenToKeys();
+listenToLinks();
 const root = document.getElementById("console")!;
 root.textContent = "";
 render(<Frame />, root);

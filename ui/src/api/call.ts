@@ -1,6 +1,7 @@
 import { routes } from "./routes";
 import type { components, operations } from "./schema";
 import * as connection from "../state/connection";
+import { setClock } from "../state/time";
 
 export type Schemas = components["schemas"];
 export type Problem = Schemas["Problem"];
@@ -12,6 +13,9 @@ export class Refused extends Error {
     super(problem.detail || problem.title);
   }
 }
+
+/** Whether a request that was sent later would perhaps not be refused, or would reach the plane. */
+export const passes = (err: unknown) => err instanceof Unreachable || (err instanceof Refused && (err.problem.status === 429 || err.problem.status >= 500));
 
 /** The plane did not answer. */
 export class Unreachable extends Error {
@@ -52,17 +56,32 @@ export async function call<O extends Operation>(op: O, given: Given<O> = {}, sig
   return (await res.json()) as Answer<O>;
 }
 
+// Statuses by which something in between says that it does not reach the plane, whose own answers are problems.
+const between = [502, 503, 504];
+
+const slow = 10_000; // an answer that takes so long may be one that never comes
+
 /** Sends any request; throws Refused or Unreachable, or what the signal ends it with. */
 export async function reach(url: string, init: RequestInit): Promise<Response> {
   let res: Response;
+  const doubts = setTimeout(connection.doubt, slow);
   try {
-    res = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init });
+    const reads = (init.method ?? "GET") === "GET"; // what a write came to is worth waiting for
+    const ends = [init.signal, reads ? connection.alive() : undefined].filter((s) => !!s);
+    res = await fetch(url, { credentials: "same-origin", cache: "no-store", ...init, signal: AbortSignal.any(ends) });
   } catch (err) {
     if (init.signal?.aborted) throw err;
     connection.lost();
     throw new Unreachable();
+  } finally {
+    clearTimeout(doubts);
+  }
+  if (between.includes(res.status) && !res.headers.get("Content-Type")?.includes("json")) {
+    connection.lost();
+    throw new Unreachable();
   }
   connection.answered();
+  setClock(res.headers.get("Date"));
   if (res.ok) return res;
   const problem = await problemOf(res);
   if (res.status === 401) connection.over(problem.detail ?? problem.title);

@@ -1,5 +1,5 @@
 import { createParser } from "eventsource-parser";
-import { reach, Refused } from "./call";
+import { passes, reach, Refused } from "./call";
 
 export interface Frame {
   id: string;
@@ -12,9 +12,12 @@ export type StreamState = "opening" | "open" | "broken";
 
 const patience = [500, 1000, 2000, 4000, 8000];
 
+// The plane says every 25 seconds that a stream is there. One that says nothing for so long is broken, though nobody said so.
+const silence = 60_000;
+
 /**
  * Follows a stream of events until stopped. One that breaks is opened again behind the
- * last event; one that is refused ends, by a last call of state.
+ * last event; one that is refused for good ends, by a last call of state.
  */
 export function follow(url: string, after: string, on: { frame(f: Frame): void; state(s: StreamState, why?: Error): void }): () => void {
   const ended = new AbortController();
@@ -23,7 +26,8 @@ export function follow(url: string, after: string, on: { frame(f: Frame): void; 
   const once = async () => {
     const headers: Record<string, string> = { Accept: "text/event-stream" };
     if (last) headers["Last-Event-ID"] = last;
-    const res = await reach(url, { headers, signal: ended.signal });
+    const silent = new AbortController();
+    const res = await reach(url, { headers, signal: AbortSignal.any([ended.signal, silent.signal]) });
     on.state("open");
     failures = 0;
     const parser = createParser({
@@ -34,7 +38,8 @@ export function follow(url: string, after: string, on: { frame(f: Frame): void; 
     });
     const text = new TextDecoder();
     for (const reader = res.body!.getReader(); ; ) {
-      const { done, value } = await reader.read();
+      const timer = setTimeout(() => silent.abort(), silence);
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
       if (done) return;
       parser.feed(text.decode(value, { stream: true }));
     }
@@ -46,7 +51,7 @@ export function follow(url: string, after: string, on: { frame(f: Frame): void; 
         await once();
       } catch (err) {
         if (ended.signal.aborted) return;
-        if (err instanceof Refused && err.problem.status !== 503) {
+        if (err instanceof Refused && !passes(err)) {
           on.state("broken", err);
           return;
         }

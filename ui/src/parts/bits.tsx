@@ -56,14 +56,19 @@ export function Tag({ is, children }: { is: "good" | "late" | "bad" | "plain" | 
   return <span class={`tag ${is}`}>{children}</span>;
 }
 
-/** A node, as a link to it. */
-export function NodeLink({ id, row }: { id: string; row?: boolean }) {
-  return <a class="id" href={href("nodes", id)} data-row={row || undefined}>{id}</a>;
+/** A node, as a link to it; of is its project, where that may be another than the one that is shown. */
+export function NodeLink({ id, of, row }: { id: string; of?: string | undefined; row?: boolean }) {
+  return <a class="id" href={href("nodes", id, {}, of)} data-row={row || undefined}>{id}</a>;
 }
 
-/** A policy, as a link to it. */
-export function PolicyLink({ id, slug, row }: { id: string; slug?: string | undefined; row?: boolean }) {
-  return <a class="id" href={href("policies", id)} data-row={row || undefined}>{slug || id}</a>;
+/** A policy, as a link to it; of is as of NodeLink. */
+export function PolicyLink({ id, slug, of, row }: { id: string; slug?: string | undefined; of?: string | undefined; row?: boolean }) {
+  return <a class="id" href={href("policies", id, {}, of)} data-row={row || undefined}>{slug || id}</a>;
+}
+
+/** A label's value, which may be empty; a node that has no such label has none. */
+export function Value({ of }: { of: string | null }) {
+  return of ? <>{of}</> : <span class="muted">{of === null ? "without" : "(empty)"}</span>;
 }
 
 /** Labels, a chip each. */

@@ -1,17 +1,25 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 
 /** The same on the command line, to be copied. */
 export function Command({ text }: { text: string }) {
-  const [copied, set] = useState(false);
+  const [said, set] = useState("Copy");
+  const code = useRef<HTMLElement>(null);
   const copy = async () => {
-    await navigator.clipboard?.writeText(text).catch(() => undefined);
-    set(true);
-    setTimeout(() => set(false), 1500);
+    const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    set(copied || copySelected(code.current!) ? "Copied" : "Selected");
+    setTimeout(() => set("Copy"), 1500);
   };
   return (
     <div class="command">
-      <code tabIndex={0}>{text}</code>
-      <button type="button" onClick={copy} title="Copy as CLI" aria-label={`Copy the command ${text}`} data-copy>{copied ? "Copied" : "Copy"}</button>
+      <code tabIndex={0} ref={code}>{text}</code>
+      <button type="button" onClick={copy} title="Copy as CLI" aria-label={`Copy the command ${text}`} data-copy>{said}</button>
     </div>
   );
+}
+
+// copySelected selects a text and copies it so, if the browser lets it: without TLS, beyond localhost, there is no other
+// way. What is selected, people can copy themselves.
+function copySelected(of: HTMLElement): boolean {
+  getSelection()?.selectAllChildren(of);
+  return document.execCommand("copy");
 }

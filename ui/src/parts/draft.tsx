@@ -1,8 +1,8 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { project, projectFlag } from "../state/route";
 import { count } from "../state/time";
-import { may } from "../state/who";
+import { may, self } from "../state/who";
 import { Failure, NodeLink, Part, Table, Tag } from "./bits";
 import { Command } from "./command";
 import { DiffLines } from "./rules";
@@ -10,17 +10,62 @@ import { DiffLines } from "./rules";
 type Preview = Schemas["Preview"];
 
 // draftOf is what an author would write to get a revision.
-function draftOf(head: Schemas["Revision"]): Preview {
+function draftOf(head: Schemas["Revision"]): string {
   const { selector, tier, priority, default_deny, mode, rules } = head;
-  return JSON.parse(JSON.stringify({ selector, tier, priority, default_deny, mode, rules })) as Preview;
+  return JSON.stringify({ selector, tier, priority, default_deny, mode, rules } satisfies Preview, null, 2);
+}
+
+// Base is what a draft began with.
+interface Base {
+  head: string; // the revision's id
+  text: string;
+}
+
+const baseOf = (head: Schemas["Revision"]): Base => ({ head: head.id, text: draftOf(head) });
+
+interface Kept {
+  base: Base;
+  text: string;
+}
+
+// What somebody wrote stays while they look at another view or sign in again. The tab has it, until they sign out.
+function keep(name: string, draft: Kept | undefined): void {
+  try {
+    draft ? sessionStorage.setItem(name, JSON.stringify(draft)) : sessionStorage.removeItem(name);
+  } catch {
+    // a browser that keeps nothing loses it, as it does everything
+  }
+}
+
+function recall(name: string): Kept | undefined {
+  try {
+    return (JSON.parse(sessionStorage.getItem(name) ?? "null") as Kept | null) ?? undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A draft of the next revision: what it would do, and its staging. */
 export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; head: Schemas["Revision"]; changed(): void }) {
-  const [text, setText] = useState(() => JSON.stringify(draftOf(head), null, 2));
+  const name = `draft ${self.value?.id ?? ""} ${project.value} ${policy.id}`; // of who writes it
+  const [kept] = useState(() => recall(name));
+  const [base, setBase] = useState<Base>(kept?.base ?? baseOf(head)); // what the draft began with
+  const [text, setText] = useState(kept?.text ?? base.text);
+  useEffect(() => keep(name, text === base.text ? undefined : { base, text }), [text, base]);
   const [plan, setPlan] = useState<{ of: string; is: Schemas["DryRun"] }>();
   const [error, setError] = useState<Error>();
   const [staged, setStaged] = useState("");
+  const begin = () => {
+    setBase(baseOf(head));
+    setText(draftOf(head));
+  };
+  // Somebody else may publish in the meantime: a draft that nobody wrote at is then of the new head, and another is
+  // planned again, which shows what it would undo.
+  useEffect(() => {
+    if (head.id === base.head) return;
+    setPlan(undefined);
+    if (text === base.text) begin();
+  }, [head.id]);
   const path = { project: project.value, policy: policy.id };
   const attempt = async (what: (draft: Preview) => Promise<void>) => {
     setError(undefined);
@@ -34,7 +79,8 @@ export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; he
   const look = () => attempt(async (draft) => setPlan({ of: text, is: await call("dryRunPolicy", { path, body: draft }) }));
   const stage = () => attempt(async (draft) => {
     const waves = await call("stageRevision", { path, body: draft });
-    setStaged(waves ? "Staged. No node is sent it until it is promoted." : "");
+    setStaged(waves.parent_revision_id === head.id ? "Staged. No node is sent it until it is promoted."
+      : "Staged upon a newer head than the one that was planned. Plan again, to see what it would undo, before you promote it; or abort it.");
     changed();
   });
   return (
@@ -47,6 +93,7 @@ export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; he
         <span role="status">{staged}</span>
         <Command text={`edict policy plan -f ${policy.slug}.yaml${projectFlag.value}`} />
       </div>
+      {head.id !== base.head && <p class="failure" role="status">There is a newer head than the one that this draft began with: {head.created_by} published <code>{head.id.slice(0, 8)}</code>. Plan shows what the draft would undo of it. <button type="button" onClick={begin}>Begin with it instead</button></p>}
       <Failure error={error} />
       {plan?.of === text && <Plan of={plan.is} />}
     </Part>

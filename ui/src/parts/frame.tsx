@@ -1,9 +1,10 @@
 import type { ComponentType } from "preact";
 import { call } from "../api/call";
+import { Failure } from "./bits";
 import { useLoad } from "../state/load";
-import { foundAgain, lostSince, over, sessionOver } from "../state/connection";
+import { foundAgain, leaving, lostSince, sessionOver } from "../state/connection";
 import { href, place, project } from "../state/route";
-import { open, projects, self } from "../state/who";
+import { barred, open, projects, self, signOut } from "../state/who";
 import { Admission } from "../screens/admission";
 import { Fleet } from "../screens/fleet";
 import { Live } from "../screens/live";
@@ -54,9 +55,9 @@ export function Frame() {
           <a key={v.name} href={href(v.name)} aria-current={v.name === view ? "page" : undefined}>{v.title}</a>
         ))}
       </nav>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} aria-label={name || shown?.title}>
         <Connection />
-        {self.value === null ? <div class="waiting" aria-busy="true" /> : <Shown of={shown} name={name} />}
+        {self.value === null ? barred.value ? <Failure error={barred.value} /> : <div class="waiting" aria-busy="true" /> : <Shown of={shown} name={name} />}
       </main>
       <Keys />
     </>
@@ -78,12 +79,6 @@ function Mark() {
   );
 }
 
-// end takes the session's cookie back.
-async function end(): Promise<void> {
-  await call("closeSession").catch(() => undefined);
-  over("The session is closed.");
-}
-
 function Who() {
   const many = projects.value.length > 1;
   return (
@@ -97,7 +92,7 @@ function Who() {
         </label>
       )}
       {self.value && <span title={open.value ? "Access is not configured: whoever reaches this address may do anything" : self.value.relations.join("\n")}>{open.value ? "no access control" : self.value.id}</span>}
-      {self.value && !open.value && <button type="button" onClick={end}>Sign out</button>}
+      {self.value && !open.value && <button type="button" disabled={leaving.value} onClick={signOut}>Sign out</button>}
     </div>
   );
 }
@@ -108,7 +103,8 @@ function Connection() {
   const lost = lostSince.value !== null;
   return (
     <div class="connection" role="status" data-state={lost ? "lost" : foundAgain.value ? "found" : "fine"}>
-      {lost ? "The plane does not answer. What is shown is from before; the page tries again by itself." : foundAgain.value ? "Connected again." : ""}
+      {lost && leaving.value ? "You are still signed in: only the plane can end the session, and it does not answer. Leave this page open: it goes on trying."
+        : lost ? "The plane does not answer. What is shown is from before; the page tries again by itself." : foundAgain.value ? "Connected again." : ""}
     </div>
   );
 }

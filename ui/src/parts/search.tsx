@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, type Schemas } from "../api/call";
+import { call, passes, type Schemas } from "../api/call";
 import { go, href, project } from "../state/route";
 import { allPolicies } from "../state/policies";
 import { hasWords, ruleText } from "./rules";
@@ -12,10 +12,16 @@ interface Hit {
   to: string;
 }
 
+// What the reader may not ask finds nothing; a plane that does not answer is another matter.
+const orNone = <T,>(none: T) => (err: unknown) => {
+  if (passes(err)) throw err;
+  return none;
+};
+
 async function find(text: string): Promise<Hit[]> {
   const hits: Hit[] = [];
   const small = text.toLowerCase();
-  const policies = await allPolicies().catch(() => [] as Schemas["Policy"][]);
+  const policies = await allPolicies().catch(orNone<Schemas["Policy"][]>([]));
   for (const p of policies) {
     if (hits.length < 8 && (p.slug.includes(small) || p.display_name.toLowerCase().includes(small) || p.id === small)) {
       hits.push({ kind: "policy", text: p.slug, detail: p.display_name, to: href("policies", p.id) });
@@ -25,7 +31,7 @@ async function find(text: string): Promise<Hit[]> {
   if (!may.seeProject.value) return hits;
   if (/[=!,]/.test(text)) return [...hits, { kind: "nodes", text, detail: "nodes with these labels", to: href("nodes", "", { labels: text }) }];
   if (/^[a-z0-9-]{1,63}$/.test(small)) {
-    const nodes = await call("listNodes", { path: { project: project.value }, query: { prefix: small, limit: 8 } }).catch(() => null);
+    const nodes = await call("listNodes", { path: { project: project.value }, query: { prefix: small, limit: 8 } }).catch(orNone(null));
     const found = (nodes?.items ?? []).map((n): Hit => ({ kind: "node", text: n.id, detail: Object.entries(n.labels).map(([k, v]) => `${k}=${v}`).join(" "), to: href("nodes", n.id) }));
     const whole = found.findIndex((h) => h.text === small);
     if (whole >= 0) hits.unshift(...found.splice(whole, 1));
@@ -37,7 +43,7 @@ async function find(text: string): Promise<Hit[]> {
 // rulesWith are rules that have all words of a text, one of each policy.
 async function rulesWith(text: string): Promise<Hit[]> {
   if (text.trim().length < 2) return [];
-  const found = await call("listPolicies", { path: { project: project.value }, query: { rule: text, limit: 6 } }).catch(() => null);
+  const found = await call("listPolicies", { path: { project: project.value }, query: { rule: text, limit: 6 } }).catch(orNone(null));
   return (found?.items ?? []).map((p) => {
     const lines = (p.head?.rules ?? []).map(ruleText);
     return { kind: "rule", text: lines.find((l) => hasWords(l, text)) ?? lines[0] ?? "", detail: p.slug, to: href("policies", p.id, { rule: text }) };
@@ -47,18 +53,21 @@ async function rulesWith(text: string): Promise<Hit[]> {
 /** Finds policies by a part of their name, rules by their words, nodes by how their id begins or by their labels. */
 export function Search() {
   const [text, setText] = useState("");
-  const [hits, setHits] = useState<Hit[]>([]);
+  const [found, setFound] = useState<{ of: string; hits: Hit[]; error?: Error }>({ of: "", hits: [] });
+  const hits = found.of === text ? found.hits : []; // what was found of another text is not what Enter takes
+  const wanted = useRef(""); // the text that Enter came after, before anything was found of it
   const [at, setAt] = useState(0);
   const [open, setOpen] = useState(false);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     let stale = false;
     const timer = setTimeout(async () => {
-      const found = text ? await find(text) : [];
-      if (!stale) {
-        setHits(found);
-        setAt(0);
-      }
+      const hits = text ? await find(text).catch((err: Error) => err) : [];
+      if (stale) return;
+      setFound(hits instanceof Error ? { of: text, hits: [], error: hits } : { of: text, hits });
+      setAt(0);
+      if (text && wanted.current === text && !(hits instanceof Error)) take(hits[0]);
+      wanted.current = "";
     }, 120);
     return () => {
       stale = true;
@@ -75,7 +84,7 @@ export function Search() {
   const key = (e: KeyboardEvent) => {
     if (e.key === "ArrowDown") setAt(Math.min(at + 1, hits.length - 1));
     else if (e.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-    else if (e.key === "Enter") take(hits[at]);
+    else if (e.key === "Enter") found.of === text ? take(hits[at]) : (wanted.current = text);
     else if (e.key === "Escape") return setText("");
     else return;
     e.preventDefault();
@@ -95,7 +104,9 @@ export function Search() {
             <span class="kind">{h.kind}</span> <b>{h.text}</b> <span class="muted">{h.detail}</span>
           </div>
         ))}
-        {hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Rules are found by words such as tcp 5432, nodes by how their id begins, or by labels such as role=db.</div>}
+        {found.of !== text && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Looking…</div>}
+        {found.of === text && found.error && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Not looked for: {found.error.message}</div>}
+        {found.of === text && !found.error && hits.length === 0 && <div role="option" aria-selected={false} aria-disabled="true" class="muted">Nothing found. Rules are found by words such as tcp 5432, nodes by how their id begins, or by labels such as role=db.</div>}
       </div>
     </div>
   );

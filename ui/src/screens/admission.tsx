@@ -12,17 +12,27 @@ const outcomes = ["approved", "modified", "rejected", "conflict", "error", "time
 
 /** What admission policies decide, and what they would say of a request. */
 export function Admission() {
-  const policies = useLoad("admission", (signal) => call("listAdmissionPolicies", { query: { limit: 200 } }, signal), 10_000);
-  const items = policies.data?.items ?? [];
+  const policies = useLoad("admission", everyPolicy, 10_000);
+  const items = policies.data ?? [];
   return (
     <>
       <Head title="Admission" about="Rego policies that requests pass" command={asked("decided") ? `edict admission decisions --policy ${word(asked("decided"))}` : "edict admission list"} />
       <Failure error={policies.error} />
-      {policies.data?.items.length === 0 && <Empty command="edict admission apply -f no-telnet.rego">There is no admission policy yet: every request passes.</Empty>}
+      {policies.data?.length === 0 && <Empty command="edict admission apply -f no-telnet.rego">There is no admission policy yet: every request passes.</Empty>}
       {policies.data ? items.length > 0 && <List of={items} /> : <div class="waiting tall" aria-busy={!policies.error} />}
       {(policies.data || policies.error) && <Decisions policies={items} />}
     </>
   );
+}
+
+async function everyPolicy(signal: AbortSignal): Promise<Schemas["AdmissionPolicy"][]> {
+  const all: Schemas["AdmissionPolicy"][] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page: Schemas["AdmissionPolicyPage"] = await call("listAdmissionPolicies", { query: { limit: 200, cursor } }, signal);
+    all.push(...page.items);
+    if (!page.next_cursor) return all;
+    cursor = page.next_cursor;
+  }
 }
 
 function List({ of }: { of: Schemas["AdmissionPolicy"][] }) {

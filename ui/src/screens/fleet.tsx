@@ -1,12 +1,12 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { address, call, type Schemas } from "../api/call";
 import { counts as countNow } from "../api/counts";
 import { follow } from "../api/follow";
 import { Bar, Legend, type Share } from "../parts/bar";
-import { Empty, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, NodeLink, Part, Table, Tag, Value, When } from "../parts/bits";
 import { Chart } from "../parts/chart";
 import { word } from "../state/word";
-import { useLoad } from "../state/load";
+import { useLoad, visible } from "../state/load";
 import { ask, asked, href, project, projectFlag } from "../state/route";
 import { count } from "../state/time";
 import { may } from "../state/who";
@@ -17,8 +17,9 @@ type ByState = Pick<Schemas["NodeGroup"], "nodes" | "applied" | "lagging" | "ref
 export function Fleet() {
   const by = asked("by");
   const whole = may.readPlane.value;
-  const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => countNow({ by: by || undefined, limit: 50 }, signal), whole ? 0 : 3000);
-  useFleet(whole, counts.again);
+  const [followed, setFollowed] = useState(whole);
+  const counts = useLoad(`fleet ${whole} ${project.value} ${by}`, (signal) => countNow({ by: by || undefined, limit: 50 }, signal), followed ? 0 : 3000);
+  useFleet(whole, counts.again, () => setFollowed(false));
   const keys = useKeys(by);
   const seen = useRef<Schemas["NodeCounts"] | undefined>(undefined);
   if (counts.data) seen.current = counts.data;
@@ -34,22 +35,21 @@ export function Fleet() {
   );
 }
 
-// useFleet says when a number of the fleet has changed, which the plane sends at most once a second.
-function useFleet(whole: boolean, changed: () => void) {
+// useFleet says when a number of the fleet has changed, which the plane sends at most once a second, or that it is not
+// told. A page that nobody sees follows nothing: a browser has few connections to one address, for all its tabs.
+function useFleet(whole: boolean, changed: () => void, refused: () => void) {
   const latest = useRef(changed);
   latest.current = changed;
+  const seen = visible.value;
   useEffect(() => {
-    if (!whole) return;
-    let first = true;
+    if (!whole || !seen) return;
     return follow(address("followFleet"), "", {
       frame(f) {
-        if (f.event !== "fleet") return;
-        if (!first && !document.hidden) latest.current();
-        first = false;
+        if (f.event === "fleet") latest.current();
       },
-      state() {},
+      state: (_, why) => why && refused(),
     });
-  }, [whole]);
+  }, [whole, seen]);
 }
 
 /** Nodes by where they stand, as the parts of a bar. */
@@ -105,8 +105,8 @@ function ByLabel({ of, by, keys }: { of: Schemas["NodeCounts"]; by: string; keys
       <Table caption={`Nodes by ${shown}`} heads={[shown || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
         {groups.map((g) => (
           <tr key={g.value ?? ""}>
-            <td>{g.value === null ? <span class="muted">without</span> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}>{g.value}</a>}</td>
-            <td><Bar shares={sharesOf(g)} label={`${shown}=${g.value ?? ""}`} /></td>
+            <td>{g.value === null ? <Value of={null} /> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}><Value of={g.value} /></a>}</td>
+            <td><Bar shares={sharesOf(g)} label={g.value === null ? `without ${shown}` : `${shown}=${g.value}`} /></td>
             <td class="number">{count(g.nodes)}</td><td class="number">{count(g.applied)}</td>
             <Amount n={g.lagging} /><Amount n={g.refused} /><Amount n={g.silent} />
           </tr>
@@ -135,7 +135,7 @@ function Behind({ all, whole }: { all: number; whole: boolean }) {
       <Failure error={nodes.error} />
       {nodes.data && items.length === 0 ? <p class="quiet">Every node holds what it must.</p> : (
         <Table caption="Nodes that do not hold what they must" heads={["Node", "State", ...(whole ? ["Behind since"] : []), "Reported", "What it said"]}>
-          {items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} row /></td><td>{n.report && <State of={n.report} />}</td>{whole && <td>{since.data?.has(n.id) && <When at={since.data.get(n.id)} />}</td>}<td>{n.report?.since ? <When at={n.report.since} /> : <span class="muted">never</span>}</td><td>{n.report?.reason}</td></tr>)}
+          {items.map((n) => <tr key={n.id}><td><NodeLink id={n.id} of={n.project_id} row /></td><td>{n.report && <State of={n.report} />}</td>{whole && <td>{since.data?.has(n.id) && <When at={since.data.get(n.id)} />}</td>}<td>{n.report?.since ? <When at={n.report.since} /> : <span class="muted">never</span>}</td><td>{n.report?.reason}</td></tr>)}
         </Table>
       )}
     </Part>

@@ -5,8 +5,8 @@ import { follow, type StreamState } from "../api/follow";
 import { Empty, Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
 import { Changed, type Changing } from "../parts/change";
 import { word } from "../state/word";
-import { ask, asked, project, projectFlag } from "../state/route";
-import { clock, exact } from "../state/time";
+import { ask, asked, project } from "../state/route";
+import { clock, exact, present } from "../state/time";
 import { may } from "../state/who";
 
 export type LogEvent = Changing;
@@ -14,11 +14,16 @@ export type LogEvent = Changing;
 const kept = 300;
 type EventType = NonNullable<NonNullable<operations["followEvents"]["parameters"]["query"]>["type"]>;
 
-const types: EventType[] = [
+const types = [
   "policy_revision_created", "policy_deleted", "policy_revision_staged", "policy_revision_promoted", "policy_wave_opened", "policy_rollout_stopped", "policy_rollout_aborted",
   "node_updated", "node_removed", "node_registered", "artifact_released", "artifact_withdrawn", "admission_policy_updated", "admission_policy_deleted",
   "principal_updated", "principal_removed", "relation_written", "relation_removed", "signing_key_rotated",
-];
+  "project_quota_updated", "project_archived", "project_restored",
+] as const satisfies EventType[];
+
+// A type of event that is missing above does not compile here.
+const every: Exclude<EventType, (typeof types)[number]> extends never ? true : never = true;
+void every;
 
 /** Where the events of the whole plane are, or of the project, as the reader may. */
 export function eventsAddress(query: object): string {
@@ -40,8 +45,8 @@ export function Live() {
   const flags = [type && ` --type ${word(type)}`, node && ` --node ${word(node)}`, policy && ` --policy ${word(policy)}`].filter(Boolean).join("");
   return (
     <>
-      <Head title="Live" about="The log as it is folded, newest first" command={`edict events -w${flags}${projectFlag.value}`}>
-        <span class="stream" role="status" data-state={state}>{paused ? "paused" : state === "open" ? "following" : state === "opening" ? "opening" : "broken, tried again"}</span>
+      <Head title="Live" about="The log as it is folded, newest first" command={`edict events -w${flags}${may.readPlane.value ? "" : ` --project ${word(project.value)}`}`}>
+        <span class="stream" role="status" data-state={state}>{paused ? "paused" : state === "open" ? "following" : state === "opening" ? "opening" : error ? "refused" : "broken, tried again"}</span>
         <button type="button" aria-pressed={paused} onClick={() => pause(!paused)}>{paused ? "Go on" : "Pause"}</button>
       </Head>
       <form class="filters" onSubmit={submit} key={`${type} ${node} ${policy}`}>
@@ -60,7 +65,7 @@ export function Live() {
 
 // useSince is a moment an hour before the view was opened.
 function useSince(): string {
-  return useRef(new Date(Date.now() - 3_600_000).toISOString()).current;
+  return useRef(new Date(present() - 3_600_000).toISOString()).current;
 }
 
 // Of a burst nobody reads each line: rows are then made anew four times a second, not twenty times.
@@ -113,6 +118,7 @@ function useEvents(url: string, paused: boolean) {
     return () => {
       stop();
       clearTimeout(frame);
+      if (last.current.url === url) flush(); // it is not sent again
       clearTimeout(patience);
     };
   }, [url, paused]);
@@ -143,8 +149,8 @@ function Whole({ of: e }: { of: LogEvent }) {
   const lines: [string, preact.ComponentChildren][] = [
     ["Verdict", e.verdict === "applied" ? <Tag is="good">applied</Tag> : <><Tag is="bad">rejected</Tag> {e.rejected}; it changed nothing</>],
     ["Stored", exact(e.time)],
-    ["Policy", e.policy_id && <PolicyLink id={e.policy_id} slug={e.policy} />],
-    ["Node", e.node_id && <NodeLink id={e.node_id} />],
+    ["Policy", e.policy_id && <PolicyLink id={e.policy_id} slug={e.policy} of={e.project_id} />],
+    ["Node", e.node_id && <NodeLink id={e.node_id} of={e.project_id} />],
     ["Detail", e.detail],
     ["By", e.principal ?? (e.claimed_principal && `${e.claimed_principal}, as the event says of itself`)],
     ["Came by", e.via ?? "the API"],

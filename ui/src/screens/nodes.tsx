@@ -10,21 +10,23 @@ import { ask, asked, project, projectFlag } from "../state/route";
 export function Nodes() {
   const labels = asked("labels");
   const state = asked("state");
-  const [trail, setTrail] = useState<string[]>([]); // cursors of the pages before
+  const filters = `${labels} ${state}`;
+  const [pages, setPages] = useState<{ of: string; trail: string[] }>({ of: filters, trail: [] }); // cursors of the pages before, which are good for these filters
+  const trail = pages.of === filters ? pages.trail : [];
+  const setTrail = (to: string[]) => setPages({ of: filters, trail: to });
   const cursor = trail.at(-1);
   const key = `nodes ${project.value} ${labels} ${state} ${cursor ?? ""}`;
-  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined, state: state || undefined, report: true } }, signal));
+  const nodes = useLoad(key, (signal) => call("listNodes", { path: { project: project.value }, query: { limit: 50, cursor, label_selector: labels || undefined, state: state || undefined, report: true } }, signal), 10_000);
   const filter = (e: SubmitEvent) => {
     e.preventDefault();
-    setTrail([]);
     const f = new FormData(e.currentTarget as HTMLFormElement);
     ask({ labels: String(f.get("labels")).trim(), state: String(f.get("state")) });
   };
   const next = nodes.data?.next_cursor;
   return (
     <>
-      <Head title="Nodes" command={`edict node list${labels && ` -l ${word(labels)}`}${state && ` --state ${word(state)}`}${projectFlag.value}`} />
-      <form class="filters" onSubmit={filter} key={`${labels} ${state}`}>
+      <Head title="Nodes" about="Of this project" command={`edict node list${labels && ` -l ${word(labels)}`}${state && ` --state ${word(state)}`}${projectFlag.value}`} />
+      <form class="filters" onSubmit={filter} key={filters}>
         <label>Labels<input name="labels" defaultValue={labels} placeholder="role=db,env=prod" spellcheck={false} /></label>
         <label>State<select name="state" defaultValue={state}><option value="">any</option><option value="lagging,refused,silent">not applied</option>{["applied", "lagging", "refused", "silent"].map((s) => <option key={s}>{s}</option>)}</select></label>
         <button>Show</button>

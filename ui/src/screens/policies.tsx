@@ -3,17 +3,19 @@ import { Empty, Failure, Head, PolicyLink, Tag, When } from "../parts/bits";
 import { LongTable } from "../parts/rows";
 import { useLoad } from "../state/load";
 import { allPolicies } from "../state/policies";
-import { projectFlag } from "../state/route";
+import { project, projectFlag } from "../state/route";
 import { count } from "../state/time";
+import { may } from "../state/who";
 
 /** The policies of the project. */
 export function Policies() {
   const policies = useLoad("policies", allPolicies, 10_000);
   return (
     <>
-      <Head title="Policies" about={policies.data && `${count(policies.data.length)} in this project`} command={`edict policy list${projectFlag.value}`} />
+      <Head title="Policies" about={policies.data && `${count(policies.data.length)} in this project${may.seePolicies.value ? "" : " that you may see"}`} command={`edict policy list${projectFlag.value}`} />
       <Failure error={policies.error} />
-      {policies.data?.length === 0 && <Empty command={`edict policy apply -f policies.yaml${projectFlag.value}`}>There is no policy yet.</Empty>}
+      {policies.data?.length === 0 && !may.seePolicies.value && <p class="quiet">There is no policy in this project that you may see: that is for <code>project:{project.value}#read</code>, or <code>policy:ID#read</code> of one.</p>}
+      {policies.data?.length === 0 && may.seePolicies.value && <Empty command={`edict policy apply -f policies.yaml${projectFlag.value}`}>There is no policy yet.</Empty>}
       {policies.data ? policies.data.length > 0 && <List of={policies.data} /> : <div class="waiting tall" aria-busy={!policies.error} />}
     </>
   );

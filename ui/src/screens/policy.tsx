@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Schemas } from "../api/call";
 import { Bar, Legend, type Share } from "../parts/bar";
 import { Fact, Failure, Head, NodeLink, Part, Table, Tag, When } from "../parts/bits";
@@ -17,17 +17,23 @@ import { Place } from "./policies";
 export function Policy({ name: id }: { name: string }) {
   const path = { project: project.value, policy: id };
   const policy = useLoad(`policy ${id}`, (signal) => call("getPolicy", { path }, signal), 5000);
-  const rollout = useLoad(`rollout ${id}`, (signal) => call("getRollout", { path, query: { limit: 50 } }, signal), 3000);
+  const [limit, setLimit] = useState(few);
+  const rollout = useLoad(`rollout ${id} ${limit}`, (signal) => call("getRollout", { path, query: { limit } }, signal), 3000);
+  const seen = useRef(rollout.data);
+  if (rollout.data) seen.current = rollout.data; // while more is asked for, what was shown stays
+  const r = rollout.data ?? seen.current;
+  // How many refuse it is known by their list alone.
+  useEffect(() => setLimit((r?.refusals ?? []).length >= few ? most : few), [r]);
   const p = policy.data;
   return (
     <>
       <Head title={p?.slug ?? "…"} about={p && <>{p.display_name}{p.display_name && " · "}<Place of={p} /></>} command={`edict policy rollout ${word(p?.slug ?? id)}${projectFlag.value}`} />
       <Failure error={policy.error} />
       {p?.head ? <Whom of={p.head} /> : <div class="waiting" aria-busy={!policy.error} />}
-      {!policy.error && (rollout.data ? <Arrival of={rollout.data} /> : <div class="waiting tall" aria-busy={!rollout.error} />)}
+      {!policy.error && (r ? <Arrival of={r} limit={limit} /> : <div class="waiting tall" aria-busy={!rollout.error} />)}
       {!policy.error && <Failure error={rollout.error} />}
-      {p && rollout.data && <Rollout policy={p} waves={rollout.data.waves} changed={() => { policy.again(); rollout.again(); }} />}
-      {rollout.data?.arrivals && rollout.data.arrivals.length > 0 && <Arrivals all={rollout.data.arrivals} />}
+      {p && r && <Rollout policy={p} waves={r.waves} changed={() => { policy.again(); rollout.again(); }} />}
+      {r?.arrivals && r.arrivals.length > 0 && <Arrivals all={r.arrivals} />}
       {p?.head && <Part title="Rules" note={`${count(p.head.rules.length)} at the head`}><Rules of={p.head.rules} found={asked("rule")} /></Part>}
       {p && <History policy={p} />}
       {p?.head && may.edit(p.id) && <Draft policy={p} head={p.head} changed={rollout.again} />}
@@ -47,13 +53,18 @@ function Whom({ of }: { of: Schemas["Revision"] }) {
   );
 }
 
-function Arrival({ of }: { of: Schemas["Rollout"] }) {
+const few = 50; // nodes that are listed
+const most = 1000; // nodes that the plane lists
+
+function Arrival({ of, limit }: { of: Schemas["Rollout"]; limit: number }) {
   const refusals = of.refusals ?? [];
   const refused = Math.min(refusals.length, of.desired - of.applied);
+  const more = refusals.length >= limit; // than are listed may refuse it
+  const lagging = of.lagging.slice(0, few);
   const shares: Share[] = [
     { name: "applied", is: "good", n: of.applied },
-    { name: "lagging", is: "late", n: Math.max(0, of.desired - of.applied - refused) },
-    { name: "refused", is: "bad", n: refused },
+    { name: more ? "lagging or refused" : "lagging", is: "late", n: Math.max(0, of.desired - of.applied - refused) },
+    { name: more ? "refused, and more" : "refused", is: "bad", n: refused },
   ];
   return (
     <section class="counts" aria-label="Arrival">
@@ -63,9 +74,9 @@ function Arrival({ of }: { of: Schemas["Rollout"] }) {
       {of.audited && <p class="muted">In audit mode: {count(of.audited.nodes)} nodes would have denied {count(of.audited.ingress)} packets in and {count(of.audited.egress)} out.</p>}
       {of.lagging.length > 0 && (
         <details>
-          <summary>Who lags</summary>
+          <summary>Who lags{of.lagging.length >= few && `: the ${few} that do so for the longest`}</summary>
           <Table caption="Nodes that lag" heads={["Node", "Behind since", "What it said"]}>
-            {of.lagging.map((n) => {
+            {lagging.map((n) => {
               const said = refusals.find((r) => r.node_id === n.node_id);
               return <tr key={n.node_id}><td><NodeLink id={n.node_id} row /></td><td><When at={n.since} /></td><td>{said && <><Tag is="bad">{said.outcome}</Tag> {said.reason}</>}</td></tr>;
             })}

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call, Refused, type Schemas } from "../api/call";
 import { counts, countsThen } from "../api/counts";
 import { eventsBetween } from "../api/past";
-import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, When } from "../parts/bits";
+import { Empty, Failure, Head, Labels, Part, PolicyLink, Table, Tag, Value, When } from "../parts/bits";
 import { word } from "../state/word";
 import { DiffLines, Rules } from "../parts/rules";
 import { type Loaded, useLoad } from "../state/load";
@@ -20,8 +20,8 @@ const most = 200;
 export function Time() {
   const head = useLoad(`seq ${project.value}`, async (signal) => (await counts({}, signal)).seq);
   const last = head.data ?? 0;
-  const to = Math.min(Number(asked("to")) || last, last);
-  const from = Math.min(Number(asked("from")) || Math.max(0, to - 50), to);
+  const to = Math.min(sequence(asked("to")) ?? last, last);
+  const from = Math.min(sequence(asked("from")) ?? Math.max(0, to - 50), to);
   return (
     <>
       <Head title="Time" about="The log between two moments: the fleet, a policy or a node as it was at both" command={thenBy(from, to)} />
@@ -32,9 +32,13 @@ export function Time() {
   );
 }
 
+// sequence is a sequence of the log, of which 0 is before the first event; undefined: it is none.
+const sequence = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined);
+
 function thenBy(from: number, to: number): string {
   if (asked("policy")) return `edict policy get ${word(asked("policy"))} --at ${to}${projectFlag.value}`;
-  return asked("node") ? `edict node state ${word(asked("node"))} --at ${to}` : `edict audit --after ${from}`;
+  if (asked("node")) return `edict node state ${word(asked("node"))} --at ${to}`;
+  return may.readPlane.value ? `edict audit --after ${from}` : `edict events --since 24h --project ${word(project.value)}`; // the audit is of the whole plane
 }
 
 // Range is two sliders over the log. A move is shown at once, and asked about when it ends.
@@ -147,7 +151,7 @@ function FleetBetween({ from, to, children }: { from: number; to: number; childr
         {before && after && (hour.data || hour.error || !may.readPlane.value) ? (
           <Table caption="Nodes at both moments" heads={[by || "Nodes", { name: `After ${count(from)}`, number: true }, { name: `After ${count(to)}`, number: true }, { name: "Change", number: true }]}>
             <Then name="all nodes" of={[before.nodes, after.nodes]} />
-            {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={value ?? "without"} of={[n, m]} />)}
+            {valuesOf(before, after).map(([value, n, m]) => <Then key={value} name={<Value of={value} />} of={[n, m]} why="Not one of the values that most nodes have" />)}
             {hour.data && <Then name="of these held what they must" of={[held(hour.data, from), held(hour.data, to)]} />}
           </Table>
         ) : <div class="waiting tall" aria-busy={!found.error} />}
@@ -157,17 +161,19 @@ function FleetBetween({ from, to, children }: { from: number; to: number; childr
   );
 }
 
-function Then({ name, of: [before, after] }: { name: string; of: (number | undefined)[] }) {
-  const change = before === undefined || after === undefined ? 0 : after - before;
-  const cell = (n: number | undefined) => (n === undefined ? <span class="muted" title="Workers remember an hour">not known</span> : count(n));
-  return <tr><td>{name}</td><td class="number">{cell(before)}</td><td class="number">{cell(after)}</td><td class="number">{change === 0 ? <span class="muted">0</span> : `${change > 0 ? "+" : "−"}${count(Math.abs(change))}`}</td></tr>;
+function Then({ name, of: [before, after], why = "Workers remember an hour" }: { name: ComponentChildren; of: (number | undefined)[]; why?: string }) {
+  const change = before === undefined || after === undefined ? undefined : after - before;
+  const cell = (n: number | undefined) => (n === undefined ? <span class="muted" title={why}>not known</span> : count(n));
+  return <tr><td>{name}</td><td class="number">{cell(before)}</td><td class="number">{cell(after)}</td><td class="number">{change === undefined ? "–" : change === 0 ? <span class="muted">0</span> : `${change > 0 ? "+" : "−"}${count(Math.abs(change))}`}</td></tr>;
 }
 
-// valuesOf joins the groups of two moments, by their value.
-function valuesOf(before: Schemas["PastCounts"], after: Schemas["PastCounts"]): [string | null, number, number][] {
+// valuesOf joins the groups of two moments, by their value. A value that one of them lacks has no nodes there, unless
+// the plane left values out.
+function valuesOf(before: Schemas["PastCounts"], after: Schemas["PastCounts"]): [string | null, number | undefined, number | undefined][] {
+  const lacking = (of: Schemas["PastCounts"]) => ((of.values ?? 0) > (of.groups ?? []).length ? undefined : 0);
   const n = new Map((before.groups ?? []).map((g) => [g.value, g.nodes]));
   const m = new Map((after.groups ?? []).map((g) => [g.value, g.nodes]));
-  return [...new Set([...m.keys(), ...n.keys()])].map((v) => [v, n.get(v) ?? 0, m.get(v) ?? 0]);
+  return [...new Set([...m.keys(), ...n.keys()])].map((v) => [v, n.get(v) ?? lacking(before), m.get(v) ?? lacking(after)]);
 }
 
 // held is how many nodes held what they must at a sequence, as far as the last hour says.

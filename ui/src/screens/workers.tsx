@@ -16,7 +16,7 @@ export function Workers() {
       <Failure error={status.error} />
       {s ? <><Log of={s} /><List of={s} /><Hour /></> : <div class="waiting tall" aria-busy={!status.error} />}
       <Keys />
-      {s && <Rejected all={s.rejected} />}
+      {s && <Rejected all={s.rejected} head={s.head} />}
     </>
   );
 }
@@ -103,13 +103,30 @@ function Keys() {
   );
 }
 
-function Rejected({ all }: { all: number }) {
-  const rejected = useLoad(`rejected ${all}`, (signal) => call("listRejected", { query: { limit: 50 } }, signal));
-  const items = rejected.data?.items ?? [];
+const shown = 50;
+
+// lastRejected are those that the fold rejected last, the last one first. The plane lists them from the first one, so it
+// is asked for those of the log's end, and of more of it until there are enough.
+async function lastRejected(head: number, signal: AbortSignal): Promise<Schemas["Rejection"][]> {
+  for (let reach = 1000; ; reach *= 4) {
+    const found: Schemas["Rejection"][] = [];
+    for (let after: number | undefined = Math.max(0, head - reach); after !== undefined; ) {
+      const page: Schemas["RejectionPage"] = await call("listRejected", { query: { limit: 200, after } }, signal);
+      found.push(...page.items);
+      after = page.next_cursor ? Number(page.next_cursor) : undefined;
+    }
+    if (found.length >= shown || reach >= head) return found.slice(-shown).reverse();
+  }
+}
+
+function Rejected({ all, head }: { all: number; head: number }) {
+  const rejected = useLoad(`rejected ${all}`, (signal) => lastRejected(head, signal));
+  const items = rejected.data ?? [];
   return (
-    <Part title="Rejected events" note={count(all)}>
+    <Part title="Rejected events" note={all > items.length && items.length > 0 ? `the last ${count(items.length)} of ${count(all)}` : count(all)}>
       <Failure error={rejected.error} />
-      {items.length === 0 ? <p class="quiet">None that is kept.</p> : (
+      {rejected.data && items.length === 0 && <p class="quiet">None that is kept.</p>}
+      {items.length > 0 && (
         <Table caption="Rejected events" heads={[{ name: "Sequence", number: true }, "Type", "Code", "Detail", "Stored"]}>
           {items.map((r) => <tr key={r.seq}><td class="number">{r.seq}</td><td>{r.type}</td><td><Tag is="bad">{r.code}</Tag></td><td>{r.detail}</td><td><When at={r.time} /></td></tr>)}
         </Table>

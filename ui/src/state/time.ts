@@ -1,8 +1,22 @@
 import { signal } from "@preact/signals";
 
+// How far the plane's clock is ahead of the browser's, in milliseconds.
+let ahead = 0;
+
+/** The present by the plane's clock, which the moments that are shown are of. */
+export const present = () => Date.now() + ahead;
+
 /** The present, for relative times; it moves every ten seconds. */
-export const now = signal(Date.now());
-setInterval(() => (now.value = Date.now()), 10_000);
+export const now = signal(present());
+setInterval(() => (now.value = present()), 10_000);
+
+/** Goes by the clock of the plane from here on, where the browser's is another; date is what an answer said. */
+export function setClock(date: string | null): void {
+  const off = Date.parse(date ?? "") - Date.now();
+  if (Number.isNaN(off) || Math.abs(off - ahead) < 5000) return;
+  ahead = Math.abs(off) < 5000 ? 0 : off;
+  now.value = present();
+}
 
 const units: [number, string][] = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
 
@@ -12,9 +26,10 @@ export function span(seconds: number): string {
   return seconds > 0 ? `${Math.round(seconds * 1000)} ms` : "0 s";
 }
 
-/** How long ago a moment was. */
+/** How long ago a moment was, or in how long it is. */
 export function ago(at: string, present: number): string {
   const seconds = (present - Date.parse(at)) / 1000;
+  if (seconds < -30) return `in ${span(-seconds)}`;
   return seconds < 2 ? "just now" : `${span(seconds)} ago`;
 }
 

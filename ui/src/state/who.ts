@@ -1,5 +1,5 @@
 import { computed, signal } from "@preact/signals";
-import { call, Refused, type Schemas } from "../api/call";
+import { call, passes, Refused, type Schemas } from "../api/call";
 import * as connection from "./connection";
 import { project, usualProject } from "./route";
 
@@ -22,6 +22,7 @@ export const may = {
   administer: computed(() => has("plane#admin")),
   operate: computed(() => has("plane#admin", `project:${project.value}#operator`)),
   seeProject: computed(() => has("plane#admin", `project:${project.value}#operator`, `project:${project.value}#read`)),
+  seePolicies: computed(() => has("plane#admin", ...["read", "edit", "manage"].map((r) => `project:${project.value}#${r}`))),
   write: (policy: string) => has("plane#admin") || has(`project:${project.value}#operator`) && has(`project:${project.value}#manage`, `policy:${policy}#manage`),
   edit: (policy: string) => has("plane#admin", `project:${project.value}#manage`, `project:${project.value}#edit`, `policy:${policy}#manage`, `policy:${policy}#edit`),
 };
@@ -34,8 +35,49 @@ async function planeIsElsewhere(): Promise<boolean> {
     await call("countNodes", { query: { limit: 1 } });
     return false;
   } catch (err) {
+    if (passes(err)) throw err;
     return err instanceof Refused && err.problem.code === "route_not_found";
   }
+}
+
+/** Why it is not known for whom the plane takes the page. */
+export const barred = signal<Error | undefined>(undefined);
+
+// until asks until there is an answer that stands.
+async function until<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      const answer = await ask();
+      barred.value = undefined;
+      return answer;
+    } catch (err) {
+      if (!passes(err)) throw err;
+      barred.value = err as Error;
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
+// forget drops what was drafted here, which is not for who comes next.
+function forget(): void {
+  try {
+    sessionStorage.clear();
+  } catch {
+    // a browser that keeps nothing has nothing
+  }
+}
+
+/** Takes the session's cookie back, which only the plane can: without an answer there still is a session. */
+export async function signOut(): Promise<void> {
+  connection.leaving.value = true;
+  try {
+    await until(() => call("closeSession"));
+    forget();
+    connection.over("The session is closed.");
+  } catch (err) {
+    connection.over(`The session is not closed: ${(err as Error).message}`);
+  }
+  connection.leaving.value = false;
 }
 
 // Why a sign-in came to nothing, by the word that the plane has for it.
@@ -58,17 +100,24 @@ export async function begin(): Promise<void> {
     return;
   }
   try {
-    if (code) await call("openSession", { body: { code } });
+    if (code) await until(() => call("openSession", { body: { code } }));
   } catch (err) {
     connection.over((err as Error).message);
     return;
   }
   try {
-    const who = await call("getSelf");
-    if (!who.kind || who.relations.some((r) => r.startsWith("plane#"))) elsewhere.value = await planeIsElsewhere();
+    const who = await until(() => call("getSelf"));
+    if (!who.kind || who.relations.some((r) => r.startsWith("plane#"))) elsewhere.value = await until(planeIsElsewhere);
     self.value = who;
     if (projects.value.length > 0 && !projects.value.includes(usualProject.value) && !may.readPlane.value) usualProject.value = projects.value[0]!;
-  } catch {
-    // said by the page: there is no session, or no plane
+  } catch (err) {
+    barred.value = err as Error; // without a session the page says that instead
   }
+}
+
+/** Takes a link that is followed where the page is open already: the browser then loads nothing. */
+export function listenToLinks(): void {
+  addEventListener("hashchange", () => {
+    if (/^#(code|sign_in)=/.test(location.hash)) location.reload();
+  });
 }
