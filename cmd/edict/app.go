@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"os"
 	"strings"
 
@@ -158,6 +159,19 @@ func withScheme(address string) string {
 		return address
 	}
 	return "http://" + address
+}
+
+// shownAddress is an address without the password that it may have: what a command prints is
+// copied into reports and tickets.
+func shownAddress(address string) string {
+	if !strings.Contains(address, "@") {
+		return address
+	}
+	u, err := url.Parse(withScheme(address))
+	if err != nil {
+		return "(not shown: it cannot be read, and may have a password)"
+	}
+	return u.Redacted()
 }
 
 // projectID is the project of --project.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -162,7 +163,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	seen, shown := 0, shownRows{}
 	applied := func() {}
 	var f *node.Follower
-	tell := a.tellConnected(cmp.Or(opt.NATS, server))
+	tell := a.tellConnected(cmp.Or(streams.PublicURLs(opt.NATS), shownAddress(server)))
 	header := sync.OnceFunc(func() {
 		if a.format == formatTable {
 			_ = a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT") // the next line says if nobody reads
