@@ -73,6 +73,20 @@ func TestWhatToDoIsSaidOnce(t *testing.T) {
 	}
 }
 
+// What is full is a directory that nobody named, so the way to another is said.
+func TestAFullTemporaryDirectoryIsNamed(t *testing.T) {
+	t.Parallel()
+	full := func(path string) error {
+		return fmt.Errorf("replay: %w", &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC})
+	}
+	dir, cleanup, err := scratch("")
+	require.NoError(t, err)
+	defer cleanup()
+	require.Contains(t, explain(full(dir+"/000004.sst")), "000004.sst: no space left on device; free some there, or have TMPDIR name a directory elsewhere")
+	require.NotContains(t, explain(full("rebuilt/000004.sst")), "TMPDIR")
+	require.Equal(t, cli.Unavailable, codeOf(full(dir)))
+}
+
 // No cure is another's: whoever registers a node is not told to ask for a relation, nor that a file is wrong
 // where there is none.
 func TestCuresFit(t *testing.T) {
