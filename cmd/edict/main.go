@@ -23,7 +23,7 @@ func main() {
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = cli.Messages(stderr)
-	a := &app{console: console{stdin: typedUntil(ctx, stdin), stdout: stdout, stderr: stderr}}
+	a := &app{console: console{stdin: until(ctx, stdin), stdout: stdout, stderr: stderr}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
