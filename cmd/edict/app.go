@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -99,6 +101,28 @@ func (a *connection) projectFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.project, "project", defaultProject, "project, a UUID (EDICT_PROJECT)")
 	fromEnvironment(cmd, "project")
 }
+
+// countVar gives a command a flag that is a number of things, of which there are not fewer than
+// none: a limit of -1 means to some "all" and to others nothing.
+func countVar(flags *pflag.FlagSet, p *int, name string, value int, usage string) {
+	*p = value
+	flags.Var((*count)(p), name, usage)
+}
+
+// count is the value of such a flag.
+type count int
+
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return errors.New("want a number, 0 or more")
+	}
+	*c = count(n)
+	return nil
+}
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+func (c *count) Type() string   { return "int" }
 
 // fromEnvironment has flags take their value from EDICT_<FLAG> where the
 // command line gives none. Without names: all of the command's flags.

@@ -116,7 +116,7 @@ though it is not shown, and then each event.`,
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
 	cmd.Flags().BoolVar(&report, "report", false, "report all that the node has now, and then each event, as applied")
-	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
+	countVar(cmd.Flags(), &count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
 

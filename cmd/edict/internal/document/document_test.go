@@ -138,7 +138,9 @@ func TestLinksToDirectoriesAreFollowedOnce(t *testing.T) {
 // endless is a text that goes on.
 type endless string
 
-func (e endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat(string(e), 1+len(p)/len(e))), nil }
+func (e endless) Read(p []byte) (int, error) {
+	return copy(p, strings.Repeat(string(e), 1+len(p)/len(e))), nil
+}
 
 // What has no end is given up, and takes no memory for ever: a device, or the wrong file.
 func TestWhatIsNoTextOrHasNoEndIsGivenUp(t *testing.T) {
