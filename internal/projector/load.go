@@ -319,6 +319,6 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 	if !log.Enabled(context.Background(), slog.LevelError) { // nobody reads it, and this is the last word
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	log.Error("the store cannot go on; the process ends, and leaves it as it is on disk", "detail", fmt.Sprintf(format, args...), "store", l.dir, "component", "pebble")
+	log.Error("the store cannot go on; the process ends", "detail", fmt.Sprintf(format, args...), "dir", l.dir, "component", "pebble")
 	os.Exit(unusable)
 }
