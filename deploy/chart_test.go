@@ -112,6 +112,25 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
+// TestAProcessThatStandsAloneIsAskedAlsoWhileItIsNotReady: with a full disk its reads go on. Of many
+// workers those are asked that are ready.
+func TestAProcessThatStandsAloneIsAskedAlsoWhileItIsNotReady(t *testing.T) {
+	services := func(manifests []byte) (of, asked int) {
+		for m := range strings.SplitSeq(string(manifests), "\n---") {
+			if strings.Contains(m, "\nkind: Service\n") && strings.Contains(m, "app.kubernetes.io/name: edict\n") {
+				of, asked = of+1, asked+strings.Count(m, "\n  publishNotReadyAddresses: true\n")
+			}
+		}
+		return of, asked
+	}
+	of, asked := services(rendered(t, "one", "access.enabled=true"))
+	require.Equal(t, 2, of)
+	require.Equal(t, 2, asked)
+	of, asked = services(rendered(t, "open"))
+	require.Equal(t, 2, of)
+	require.Zero(t, asked)
+}
+
 // TestAProjectMayTakeWhatItWants: 0 is no limit, which is a number where --set says it.
 func TestAProjectMayTakeWhatItWants(t *testing.T) {
 	require.Contains(t, string(rendered(t, "", "workers.projectBytes=0")), "- --project-bytes=0\n")

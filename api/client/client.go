@@ -59,10 +59,10 @@ type Client struct {
 func New(server string, opt Options) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(server, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("server address: %w", err)
+		return nil, fmt.Errorf("server address: %w", unquoted(err))
 	}
 	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("server address %q: want http://host:port", server)
+		return nil, fmt.Errorf("server address %q: want http://host:port", base.Redacted())
 	}
 	if opt.HTTP == nil {
 		opt.HTTP = &http.Client{}
@@ -79,13 +79,25 @@ func New(server string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Server is the address of the plane.
+// unquoted is why an address cannot be read, without the address, which may have a password.
+func unquoted(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// Server is the address of the plane, with the user and the password that it may have.
 func (c *Client) Server() string { return c.base.String() }
+
+// Address is the address of the plane as it may be shown: a password in it is "xxxxx".
+func (c *Client) Address() string { return c.base.Redacted() }
 
 // UnavailableError means that there was no answer at the plane's address, or no
 // HTTP answer.
 type UnavailableError struct {
-	Server string
+	Server string // as it may be shown
 	Err    error
 }
 

@@ -49,7 +49,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		}
 		p, err := readProblem(res)
 		if err != nil {
-			return nil, &UnavailableError{c.base.String(), err}
+			return nil, &UnavailableError{c.Address(), err}
 		}
 		wait := backoff.AtLeast(retryAfter(res))
 		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
@@ -113,7 +113,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	} else if strings.Contains(text, inTLS) {
 		err = ErrSpeaksHTTP
 	}
-	return &UnavailableError{c.base.String(), err}
+	return &UnavailableError{c.Address(), err}
 }
 
 // spokeFirst is what Go's client says of a server whose bytes came before the request was sent.
@@ -184,7 +184,7 @@ func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, er
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
-		return res, &UnavailableError{c.base.String(), fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err)}
+		return res, &UnavailableError{c.Address(), fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err)}
 	}
 	return res, nil
 }

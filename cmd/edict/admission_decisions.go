@@ -48,7 +48,7 @@ users, see their own.`,
 	flags.StringVar(&f.outcome, "outcome", "", "only those that ended so: "+strings.Join(admission.Outcomes, ", "))
 	flags.StringVar(&f.since, "since", "", "only those of this moment (RFC 3339) or later; or how long ago, such as 2h")
 	flags.StringVar(&f.until, "until", "", "only those before, likewise")
-	flags.IntVar(&f.limit, "limit", 50, "at most so many")
+	countVar(flags, &f.limit, "limit", 50, "at most so many")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "follow those that are decided from now on")
 	return cmd
 }

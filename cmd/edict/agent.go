@@ -159,7 +159,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 func (a agentCommands) tellNoContext(cmd *cobra.Command) {
 	contexts, _ := readContexts() // those that cannot be read are not used here anyway
 	if contexts.Current != "" && !cmd.Flags().Changed("server") {
-		fmt.Fprintf(a.stderr, "edict: an agent takes no context, so not %s: it follows %s; name another plane with --server or EDICT_SERVER\n", contexts.Current, a.server)
+		fmt.Fprintf(a.stderr, "edict: an agent takes no context, so not %s: it follows %s; name another plane with --server or EDICT_SERVER\n", contexts.Current, shownAddress(a.server))
 	}
 }
 

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -99,6 +102,28 @@ func (a *connection) projectFlag(cmd *cobra.Command) {
 	fromEnvironment(cmd, "project")
 }
 
+// countVar gives a command a flag that is a number of things, of which there are not fewer than
+// none: a limit of -1 means to some "all" and to others nothing.
+func countVar(flags *pflag.FlagSet, p *int, name string, value int, usage string) {
+	*p = value
+	flags.Var((*count)(p), name, usage)
+}
+
+// count is the value of such a flag.
+type count int
+
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return errors.New("want a number, 0 or more")
+	}
+	*c = count(n)
+	return nil
+}
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+func (c *count) Type() string   { return "int" }
+
 // fromEnvironment has flags take their value from EDICT_<FLAG> where the
 // command line gives none. Without names: all of the command's flags.
 func fromEnvironment(cmd *cobra.Command, names ...string) {
@@ -158,6 +183,19 @@ func withScheme(address string) string {
 		return address
 	}
 	return "http://" + address
+}
+
+// shownAddress is an address without the password that it may have: what a command prints is
+// copied into reports and tickets.
+func shownAddress(address string) string {
+	if !strings.Contains(address, "@") {
+		return address
+	}
+	u, err := url.Parse(withScheme(address))
+	if err != nil {
+		return "(not shown: it cannot be read, and may have a password)"
+	}
+	return u.Redacted()
 }
 
 // projectID is the project of --project.

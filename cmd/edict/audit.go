@@ -70,7 +70,7 @@ func (f *auditFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.since, "since", "", "those after this moment (RFC 3339), or of so long ago, such as 24h")
 	flags.StringVar(&f.until, "until", "", "those at this moment or before, likewise")
 	flags.StringVar(&f.project, "of-project", "", "only those of this project, a UUID")
-	flags.IntVar(&f.limit, "limit", 0, "at most so many (default all)")
+	countVar(flags, &f.limit, "limit", 0, "at most so many (default all)")
 }
 
 // query is what the flags ask of the plane.

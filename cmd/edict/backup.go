@@ -105,7 +105,7 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 		return err
 	}
 	if e.Last != status.Applied {
-		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Server(), status.Applied)
+		return cli.Failed(cli.Conflict, "the archive in %s goes up to %d, the plane at %s has folded %d: ask a worker that has more, or back up to another directory", f.to, e.Last, c.Address(), status.Applied)
 	}
 	parts, err := a.backupParts(ctx, c, src.conn, f)
 	if err != nil {
@@ -149,7 +149,7 @@ func folded(ctx context.Context, c *client.Client, src *logSource) (resource.Sta
 		}
 		if damage := standsStill(ctx, c); damage != "" {
 			return status, cli.Failed(cli.Unavailable, "the plane at %s has folded %d of %d events, and goes no further: %s; docs/recovery.md says what to do",
-				c.Server(), status.Applied, state.Last, damage)
+				c.Address(), status.Applied, state.Last, damage)
 		}
 		if err := b.Pause(ctx); err != nil {
 			return status, err

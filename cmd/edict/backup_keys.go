@@ -50,7 +50,7 @@ func (a backupCommands) backupParts(ctx context.Context, c *client.Client, conn 
 		return nil, err
 	}
 	if id := signer.KeyID(); !lists(keys, id) {
-		return nil, cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Server())
+		return nil, cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Address())
 	}
 	parts[archive.BackupKey], err = signer.PEM()
 	return parts, err

@@ -68,7 +68,7 @@ func (c planeContext) sound() bool {
 func (c *planeContext) complete(cmd *cobra.Command) (err error) {
 	for name, address := range map[string]string{"server": c.Server, "admin-server": c.Admin} {
 		if u, err := url.Parse(withScheme(address)); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return cli.Usage(cmd, "--%s %.200q: want http://host:port", name, address)
+			return cli.Usage(cmd, "--%s %.200q: want http://host:port", name, shownAddress(address))
 		}
 	}
 	if _, err := uuid.Parse(c.Project); c.Project != "" && err != nil {
@@ -129,14 +129,14 @@ func (a contextCommands) keepOf(cmd *cobra.Command, had planeContext, c *planeCo
 		}
 	}
 	if len(kept) > 0 && withScheme(c.Server) != withScheme(had.Server) {
-		fmt.Fprintf(a.stderr, "edict: context %s keeps what it has of %s: %s; name one empty to take it away\n", c.Name, had.Server, strings.Join(kept, ", "))
+		fmt.Fprintf(a.stderr, "edict: context %s keeps what it has of %s: %s; name one empty to take it away\n", c.Name, shownAddress(had.Server), strings.Join(kept, ", "))
 	}
 }
 
 func (a contextCommands) contextUseCommand() *cobra.Command {
 	return a.onContext("use", "Choose the plane that commands speak to", func(f *contextFile, at int) string {
 		f.Current = f.Contexts[at].Name
-		return "is used: " + f.Contexts[at].Server
+		return "is used: " + shownAddress(f.Contexts[at].Server)
 	})
 }
 
@@ -172,7 +172,11 @@ func (a contextCommands) contextListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(&a.console, contextListing(f.Current), append([]planeContext{}, f.Contexts...))
+			all := append([]planeContext{}, f.Contexts...)
+			for i := range all {
+				all[i].Server, all[i].Admin = shownAddress(all[i].Server), shownAddress(all[i].Admin)
+			}
+			return printList(&a.console, contextListing(f.Current), all)
 		},
 	}
 	a.listFlags(cmd, contextListing("").headers)

@@ -209,7 +209,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 func shownTo(cmd *cobra.Command, flag, address, token string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, cli.Usage(cmd, "--%s %q: %v", flag, address, err)
+		return nil, cli.Usage(cmd, "--%s %.200q: want http://host:port", flag, shownAddress(address)) // err may have a password
 	}
 	if token != "" && u.Host != "" && u.Scheme != "https" && !local(u.Hostname()) {
 		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,11 @@ Exit codes: 0 nothing failed, warnings there may be; 1 something failed.`,
 func typedOf(cmd *cobra.Command) (typed []doctor.Flag) {
 	for _, name := range []string{"context", "server", "admin-server", "token-file", "ca", "cert", "key", "spiffe-socket", "server-id"} {
 		if f := cmd.Flags().Lookup(name); f.Changed {
-			typed = append(typed, doctor.Flag{Name: name, Value: f.Value.String()})
+			value := f.Value.String()
+			if strings.HasSuffix(name, "server") {
+				value = shownAddress(value)
+			}
+			typed = append(typed, doctor.Flag{Name: name, Value: value})
 		}
 	}
 	return typed
@@ -69,7 +74,7 @@ func (a *connection) patient(cmd *cobra.Command) (p doctor.Patient, err error) {
 	}
 	server := withScheme(a.server)
 	if p.Server, err = url.Parse(server); err != nil {
-		return p, cli.Usage(cmd, "--server: %v", err)
+		return p, cli.Usage(cmd, "--server %.200q: want http://host:port", shownAddress(server)) // err may have a password
 	}
 	if p.HTTP, err = a.creds.http(cmd, server); err != nil {
 		return p, err

@@ -101,6 +101,10 @@ func explain(err error) string {
 		}
 	}
 	said := strings.TrimSpace(err.Error())
+	var at *fs.PathError
+	if errors.Is(err, syscall.ENOSPC) && errors.As(err, &at) && strings.Contains(at.Path, scratchName) {
+		return said + "; free some there, or have TMPDIR name a directory elsewhere"
+	}
 	var fault *archive.FaultError
 	if errors.As(err, &fault) && !fault.Final {
 		return said + "; use another copy of it"

@@ -73,6 +73,35 @@ func TestWhatToDoIsSaidOnce(t *testing.T) {
 	}
 }
 
+// What is full is a directory that nobody named, so the way to another is said.
+func TestAFullTemporaryDirectoryIsNamed(t *testing.T) {
+	t.Parallel()
+	noRoom := func(path string) error {
+		return fmt.Errorf("replay: %w", &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC})
+	}
+	dir, cleanup, err := scratch("")
+	require.NoError(t, err)
+	defer cleanup()
+	require.Contains(t, explain(noRoom(dir+"/000004.sst")), "000004.sst: no space left on device; free some there, or have TMPDIR name a directory elsewhere")
+	require.NotContains(t, explain(noRoom("rebuilt/000004.sst")), "TMPDIR")
+	require.Equal(t, cli.Unavailable, codeOf(noRoom(dir)))
+}
+
+// Most of what is printed is printed without a look at whether it could be.
+func TestAFullStandardOutputIsNotFine(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"errors"}, {"help"}, {"explain", "policy"}, {"errors", "-o", "json"}} {
+		var stderr bytes.Buffer
+		require.Equal(t, cli.Unavailable, run(context.Background(), args, strings.NewReader(""), full{}, &stderr), args)
+		require.Contains(t, stderr.String(), "no space left on device", args)
+	}
+}
+
+// full is a file on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
 // No cure is another's: whoever registers a node is not told to ask for a relation, nor that a file is wrong
 // where there is none.
 func TestCuresFit(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// keyboard is a terminal that a person types at. Who waits for a line goes on when ctx is over.
-type keyboard struct {
+// awaited is a terminal that a person types at, or a pipe whose other end may never write. Who
+// waits for it goes on when ctx is over.
+type awaited struct {
 	*os.File
 	ctx context.Context //nolint:containedctx // that of the whole command
 }
@@ -18,22 +19,30 @@ type errLeft struct{ error }
 func (errLeft) Error() string   { return "interrupted" }
 func (e errLeft) Unwrap() error { return e.error }
 
-// typedUntil is in, and if that is a terminal, until ctx is over.
-func typedUntil(ctx context.Context, in io.Reader) io.Reader {
-	if f, ok := in.(*os.File); ok && asksPeople(f) {
-		return keyboard{f, ctx}
+// until is in, until ctx is over where a Read may wait for ever.
+func until(ctx context.Context, in io.Reader) io.Reader {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in
 	}
-	return in
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return in
+	}
+	return awaited{f, ctx}
 }
 
-func (k keyboard) Read(p []byte) (int, error) {
+func (k awaited) Read(p []byte) (int, error) {
 	type line struct {
 		text []byte
 		err  error
 	}
+	if k.ctx.Err() != nil { // what has no end also has a line at once
+		return 0, errLeft{k.ctx.Err()}
+	}
+	const most = 64 << 10 // of what is made anew for each Read
 	came := make(chan line, 1)
 	go func() { // left behind in a Read that nothing ends: p is not its to write to
-		text := make([]byte, len(p))
+		text := make([]byte, min(len(p), most))
 		n, err := k.File.Read(text)
 		came <- line{text[:n], err}
 	}()

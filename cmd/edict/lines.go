@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 )
 
@@ -17,7 +18,7 @@ import (
 func (a *console) lines(file string) (r io.ReadCloser, name string, total int64, err error) {
 	if file == "-" {
 		r, _, err = inflated(io.NopCloser(a.stdin))
-		return r, "stdin", 0, err
+		return r, document.Stdin, 0, err
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -38,11 +39,12 @@ func (a *console) lines(file string) (r io.ReadCloser, name string, total int64,
 	return r, file, total, nil
 }
 
-// countLines reads a file once and goes back to its beginning. What cannot go
-// back, such as a pipe, is not read.
+// countLines reads a file once and goes back to its beginning. What is no plain file, such as a
+// pipe, is not read: it may not go back, or have no end.
 func countLines(f *os.File) (total int64, err error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, nil //nolint:nilerr // a pipe: its lines are not known
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, err
 	}
 	buf := make([]byte, 64<<10)
 	for {
@@ -67,10 +69,11 @@ func inflated(r io.ReadCloser) (_ io.ReadCloser, compressed bool, err error) {
 		io.Closer
 	}{in, r}
 	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
+		plain.Reader = document.OnlyText(in)
 		return plain, false, nil
 	}
 	z, err := gzip.NewReader(in)
-	plain.Reader = z
+	plain.Reader = document.OnlyText(z)
 	return plain, true, err
 }
 

@@ -83,7 +83,7 @@ func logOfPlane(c *client.Client, status resource.Status, log *streams.Log) erro
 	if status.Log.Created.Equal(log.Created()) {
 		return nil
 	}
-	return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Server())
+	return cli.Failed(cli.Conflict, "the plane at %s has another log than the servers of --nats (EDICT_NATS): name those of the plane", c.Address())
 }
 
 // lostPatience is how long a command waits for a server that went away while it read: as long
@@ -113,7 +113,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 			return nil, err
 		}
 		if opt.URL = status.Log.NATS; opt.URL == "" {
-			return nil, cli.Failed(cli.Unavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Server())
+			return nil, cli.Failed(cli.Unavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Address())
 		}
 	}
 	if opt.Server == nil {

@@ -23,7 +23,8 @@ func main() {
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = cli.Messages(stderr)
-	a := &app{console: console{stdin: typedUntil(ctx, stdin), stdout: stdout, stderr: stderr}}
+	stdout, output := cli.Remembering(stdout)
+	a := &app{console: console{stdin: until(ctx, stdin), stdout: stdout, stderr: stderr}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -32,6 +33,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cli.Completion(root)
 	end := a.traceCommands(root)
 	code := a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
+	if code == cli.Fine {
+		code = a.exit(output.Failed())
+	}
 	end(code)
 	return code
 }

@@ -101,7 +101,7 @@ the most nodes first that have not applied what they must.`,
 	a.nodeClient(cmd)
 	f.add(cmd)
 	cmd.Flags().StringVar(&by, "by", "", "key of the label by whose value to count as well")
-	cmd.Flags().IntVar(&limit, "limit", 0, "values to show, at most 1000 (default 100)")
+	countVar(cmd.Flags(), &limit, "limit", 0, "values to show, at most 1000 (default 100)")
 	return cmd
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -115,7 +116,7 @@ though it is not shown, and then each event.`,
 	cmd.Flags().StringVar(&opt.State, "state", "", "file that keeps what was seen, so that the next watch resumes there")
 	cmd.Flags().StringVar(&trust, "trust", "", "file of trusted keys, as the plane shows them at /v1/keys (default those of --server)")
 	cmd.Flags().BoolVar(&report, "report", false, "report all that the node has now, and then each event, as applied")
-	cmd.Flags().IntVar(&count, "count", 0, "end after so many events; 0 never")
+	countVar(cmd.Flags(), &count, "count", 0, "end after so many events; 0 never")
 	return cmd
 }
 
@@ -162,7 +163,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	seen, shown := 0, shownRows{}
 	applied := func() {}
 	var f *node.Follower
-	tell := a.tellConnected(cmp.Or(opt.NATS, server))
+	tell := a.tellConnected(cmp.Or(streams.PublicURLs(opt.NATS), shownAddress(server)))
 	header := sync.OnceFunc(func() {
 		if a.format == formatTable {
 			_ = a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT") // the next line says if nobody reads

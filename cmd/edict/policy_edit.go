@@ -159,7 +159,7 @@ func (e *edited) open(ctx context.Context, c console) error {
 	editor := cmp.Or(os.Getenv("EDICT_EDITOR"), os.Getenv("EDITOR"), "vi")
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", e.file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, cli.Whole(c.stderr)
-	if k, ok := c.stdin.(keyboard); ok {
+	if k, ok := c.stdin.(awaited); ok {
 		cmd.Stdin = k.File // the terminal itself
 	}
 	if err := cmd.Run(); err != nil {

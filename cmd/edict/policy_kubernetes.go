@@ -108,7 +108,7 @@ func documents(name string, r io.Reader) iter.Seq2[document.Document, *document.
 		return document.Stream(name, in)
 	}
 	return func(yield func(document.Document, *document.Fault) bool) {
-		text, err := io.ReadAll(in)
+		text, err := document.Text(in)
 		if err != nil {
 			yield(document.Document{}, &document.Fault{File: name, Message: err.Error(), Unreadable: true})
 			return

@@ -53,7 +53,7 @@ rollout has stopped or was aborted meanwhile.`,
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node is behind, and no wave is to come by itself")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with -w: give up after; 0 never")
-	cmd.Flags().IntVar(&limit, "limit", 0, "nodes that are behind to list (default 100)")
+	countVar(cmd.Flags(), &limit, "limit", 0, "nodes that are behind to list (default 100)")
 	return a.policyClient(cmd)
 }
 

@@ -123,7 +123,11 @@ func readCompiled(dir string) (*tree.Tree, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Failed(cli.Unreadable, "there is no compiled tree at %s: run retectl compile first, or name the tree", dir)
 	}
-	t, err := tree.Read(os.DirFS(dir))
+	var t *tree.Tree
+	err := tree.Steady(dir, func(fsys fs.FS) (err error) {
+		t, err = tree.Read(fsys)
+		return err
+	})
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "%v", err)
 	}

@@ -178,13 +178,16 @@ func (f replayFlags) target(cmd *cobra.Command, live liveModel, src *logSource) 
 	return state.Last, err
 }
 
+// scratchName begins the names of directories to fold into that are thrown away.
+const scratchName = "edict-replay-"
+
 // scratch is the directory to fold into: the one given, or one to be thrown
 // away.
 func scratch(given string) (dir string, cleanup func(), err error) {
 	if given != "" {
 		return given, func() {}, nil
 	}
-	dir, err = os.MkdirTemp("", "edict-replay-")
+	dir, err = os.MkdirTemp("", scratchName)
 	return dir, func() { os.RemoveAll(dir) }, err
 }
 

@@ -61,7 +61,7 @@ type remoteModel struct {
 
 func (m *remoteModel) seq() uint64    { return m.applied }
 func (m *remoteModel) digest() string { return m.sum }
-func (m *remoteModel) String() string { return "the plane at " + m.c.Server() }
+func (m *remoteModel) String() string { return "the plane at " + m.c.Address() }
 func (m *remoteModel) close()         {}
 
 func (m *remoteModel) facts(ctx context.Context, node string) (uint64, iter.Seq2[projector.Fact, error], error) {

@@ -48,7 +48,7 @@ certificates that it names.
 Start with "retectl init DIR", then "retectl validate --repo DIR".
 
 Exit codes: 0 fine, 1 invalid by the rules or refused, 2 usage, 3 input cannot be
-read.`,
+read, 7 output cannot be written.`,
 		SilenceErrors: true, SilenceUsage: true, Args: cli.NoCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 

@@ -25,11 +25,16 @@ func main() {
 // run is main without the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stderr = cli.Messages(stderr)
+	stdout, output := cli.Remembering(stdout)
 	a := &app{stdout: stdout, stderr: stderr}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cli.Completion(root)
-	return a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
+	code := a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
+	if code == cli.Fine {
+		code = a.exit(output.Failed())
+	}
+	return code
 }

@@ -84,7 +84,15 @@ func (a *app) verify(dir string, p artifact.Pin) error {
 	if err != nil {
 		return err
 	}
-	n, faults := tree.Verify(treeIn(dir, p.Node), trusted)
+	var n int
+	var faults []tree.Fault
+	err = tree.Steady(dir, func(fsys fs.FS) error {
+		n, faults = tree.Verify(treeIn(fsys, p.Node), trusted)
+		return nil
+	})
+	if err != nil {
+		return cli.Failed(cli.Unreadable, "%v", err)
+	}
 	for _, f := range faults {
 		fmt.Fprintln(a.stderr, cli.Escaped(fmt.Sprintf("%s: %v", filepath.Join(dir, f.Path), f.Err), ""))
 	}
@@ -122,12 +130,12 @@ func hasArtifacts(dir string) error {
 	return nil
 }
 
-// treeIn is the tree at dir. An install root is seen as a tree of its node.
-func treeIn(dir, node string) fs.FS {
-	if !exists(filepath.Join(dir, "mgmt", "agent.json")) {
-		return os.DirFS(dir)
+// treeIn is the tree at root. An install root is seen as a tree of its node.
+func treeIn(root fs.FS, node string) fs.FS {
+	if _, err := fs.Stat(root, "mgmt/agent.json"); err != nil {
+		return root
 	}
-	return tree.InstallRoot(os.DirFS(dir), node)
+	return tree.InstallRoot(root, node)
 }
 
 func exists(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/streams"
@@ -22,6 +23,8 @@ type auditHandlers struct {
 	seqAt func(ctx context.Context, at time.Time) (uint64, error)
 
 	looked int // events that one answer looks through
+	// searching is who reads a window for an answer that has some of the events alone.
+	searching *semaphore.Weighted
 }
 
 // auditModel says what became of events, and how policies are called.

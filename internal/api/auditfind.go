@@ -144,6 +144,11 @@ const (
 	maxAudited  = 10 * auditWindow // unless Deps say otherwise
 )
 
+// maxSearching is how many windows are read at once of answers that have some of the events
+// alone, which may look through many for nothing: others have the machine, too. Who searches
+// waits at each window anew, so that a short search waits for no long one.
+const maxSearching = 2
+
 // list goes to the log itself: nothing between it and the answer could leave
 // an event out.
 func (h *auditHandlers) list(c *call) error {
@@ -212,6 +217,12 @@ func (q auditQuery) next() uint64 {
 // window reads up to n events above a sequence, in the order that is asked for, and takes
 // them out of the query.
 func (h *auditHandlers) window(ctx context.Context, from uint64, n int, q *auditQuery) ([]resource.AuditEntry, error) {
+	if !q.all() {
+		if err := h.searching.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		defer h.searching.Release(1)
+	}
 	items, err := h.trail(ctx, from, n)
 	if err != nil {
 		return nil, unreadableLog(err)

@@ -54,6 +54,8 @@ func (r *memReports) Publish(_ context.Context, id policy.NodeID, rep policy.Rep
 	return seq, nil
 }
 
+func (*memReports) Forget(context.Context, string, uint64) error { return nil }
+
 func (r *memReports) Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error] {
 	return func(yield func([]streams.Message, error) bool) {
 		for {

@@ -174,7 +174,7 @@ func (h *handlers) operate(d Deps, u useCases) {
 	h.projects = &projectHandlers{model: d.Model, writes: u.writes, clock: d.Clock}
 	h.sessions = &sessionHandlers{u.auth}
 	h.signIns = &signInHandlers{sessionHandlers: h.sessions, signIn: d.SignIn, log: d.Trace}
-	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt, looked: cmp.Or(d.Looked, maxAudited)}
+	h.audit = &auditHandlers{model: d.Model, log: d.Log, trail: d.Trail, seqAt: d.SeqAt, looked: cmp.Or(d.Looked, maxAudited), searching: semaphore.NewWeighted(maxSearching)}
 	h.events = &logEventHandlers{model: d.Model, views: d.Model, audit: h.audit, auth: u.auth, seqAt: d.SeqAt}
 	h.decisions = &decisionHandlers{
 		log: d.Decisions, auth: u.auth, feed: decisionFeed{log: d.Decisions}, registry: d.Admission, event: d.Event,

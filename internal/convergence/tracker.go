@@ -36,6 +36,8 @@ type Reports interface {
 	State(ctx context.Context) (streams.State, error)
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 	Publish(ctx context.Context, id policy.NodeID, rep policy.Report) (seq uint64, err error)
+	// Forget removes what a subject holds up to a sequence.
+	Forget(ctx context.Context, subject string, upTo uint64) error
 }
 
 // What became of a report, as Metrics.Reported tells it.
@@ -61,13 +63,16 @@ type Metrics interface {
 	Applied(after time.Duration)
 }
 
-// Options say where a Tracker gets what it needs. All but Log are required.
+// Options say where a Tracker gets what it needs. All but Log and Leads are required.
 type Options struct {
 	Model   Model
 	Events  Log
 	Open    func(ctx context.Context) (Reports, error) // called again when the reports were made anew
 	Metrics Metrics
-	Log     *slog.Logger
+	// Leads reports whether this worker is the one that removes the reports of nodes that are
+	// gone; nil: it is not.
+	Leads func() bool
+	Log   *slog.Logger
 }
 
 // NotReadyError: the reports are not read yet.
@@ -148,6 +153,9 @@ func New(opt Options) *Tracker {
 // Run follows the reports until ctx ends. Reports are a convenience: whatever
 // goes wrong with them is tried again, and ends nothing else.
 func (t *Tracker) Run(ctx context.Context) error {
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { sweeper{t}.daily(ctx) })
+	defer sweeping.Wait()
 	again := backoff.Backoff{Least: 100 * time.Millisecond, Most: 5 * time.Second}
 	for ctx.Err() == nil {
 		heard, err := t.follow(ctx)

@@ -314,6 +314,7 @@ func (p *Plane) newRelay() *relay.Relay {
 func (p *Plane) openAPI(ctx context.Context) (err error) {
 	p.tracker = convergence.New(convergence.Options{
 		Model: p.store, Events: p.stream, Metrics: p.metrics, Log: p.log, Open: convergence.ReportsOn(p.conn),
+		Leads: func() bool { return p.worker.Leads() && p.alarm.Raised() == nil },
 	})
 	p.fleet = convergence.NewMonitor(p.tracker, p.metrics.Streams)
 	p.rollouts = rollout.New(rollout.Options{

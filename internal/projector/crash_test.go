@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -222,6 +224,33 @@ func failAt(t *testing.T, which, dir string, msgs []streams.Message) {
 	if p.Close() == nil && left.Load() > 0 {
 		fmt.Println("nothing failed")
 	}
+}
+
+// TestAProcessThatEndsWithItsStoreSaysWhy, and says so also where the store has no log: a command
+// must not end without a word, nor with the exit code of a difference.
+func TestAProcessThatEndsWithItsStoreSaysWhy(t *testing.T) {
+	if os.Getenv("EDICT_TEST_FULL") != "" {
+		var full atomic.Bool
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "MANIFEST") {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		p, err := Open("the-store", Options{Partitions: testPartitions, Created: born, fs: fs, Apart: true})
+		require.NoError(t, err)
+		full.Store(true)
+		_ = errors.Join(p.Apply(events(1)), p.flush()) // which ends the process
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestAProcessThatEndsWithItsStoreSaysWhy$")
+	cmd.Env = append(os.Environ(), "EDICT_TEST_FULL=1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "%s", out)
+	require.Equal(t, 7, exit.ExitCode(), "%s", out)
+	require.Contains(t, string(out), "no space left on device")
+	require.Contains(t, string(out), "the-store")
 }
 
 // TestAStoreOpensAfterAPowerFailureInItsFirstMoments lets the power fail at

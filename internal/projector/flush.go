@@ -75,7 +75,7 @@ func (p *Projector) listenToFlushes(l *pebble.EventListener) {
 		default:
 		}
 		if last := flush.Load(); last != nil && *last == err && !p.asked.Load() && !p.opt.Apart {
-			pebbleLog{p.log}.Fatalf("flush: %v", err)
+			pebbleLog{p.log, p.dir}.Fatalf("flush: %v", err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func Inspect(dir string) (id Identity, found bool, err error) {
 	if err := marked(vfs.Default, dir); err != nil {
 		return id, false, errors.Join(err, lock.Close())
 	}
-	opts := pebbleOptions(vfs.Default, lock, slog.New(slog.DiscardHandler))
+	opts := pebbleOptions(vfs.Default, lock, pebbleLog{slog.New(slog.DiscardHandler), dir})
 	opts.ReadOnly = true
 	opts.ErrorIfNotExists = true
 	db, err := pebble.Open(dir, opts)

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -298,7 +299,14 @@ func (l *loader) usage() error {
 // pebbleLog passes on what an operator should see. A store that cannot write its
 // manifest is unusable: the process ends, and the next one folds again from what is
 // on disk.
-type pebbleLog struct{ log *slog.Logger }
+type pebbleLog struct {
+	log *slog.Logger
+	dir string
+}
+
+// unusable is the exit code of a process that ends with its store: that of what is unavailable,
+// since 1 would say of a comparison that it found a difference.
+const unusable = 7
 
 func (pebbleLog) Infof(string, ...any) {}
 
@@ -307,6 +315,10 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	l.log.Error("the store cannot go on; the process ends", "detail", fmt.Sprintf(format, args...), "component", "pebble")
-	os.Exit(1)
+	log := l.log
+	if !log.Enabled(context.Background(), slog.LevelError) { // nobody reads it, and this is the last word
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	log.Error("the store cannot go on; the process ends", "detail", fmt.Sprintf(format, args...), "dir", l.dir, "component", "pebble")
+	os.Exit(unusable)
 }

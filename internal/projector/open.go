@@ -67,7 +67,7 @@ func (p *Projector) openDB() (err error) {
 	if p.opt.Full != nil {
 		p.fs = vfs.OnDiskFull(p.fs, p.opt.Full)
 	}
-	p.pebble = pebbleOptions(p.fs, p.lock, p.opt.Log)
+	p.pebble = pebbleOptions(p.fs, p.lock, pebbleLog{p.opt.Log, p.dir})
 	p.pebble.EventListener.DataCorruption = p.meet
 	p.listenToFlushes(p.pebble.EventListener)
 	if p.opt.Brief {
@@ -83,7 +83,7 @@ func (p *Projector) openDB() (err error) {
 // briefFiles are the sublevels that a brief store may gather before they are compacted.
 const briefFiles = 64
 
-func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Options {
+func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log pebbleLog) *pebble.Options {
 	opts := &pebble.Options{
 		FormatMajorVersion:    formatVersion,
 		CacheSize:             64 << 20,
@@ -92,7 +92,7 @@ func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log *slog.Logger) *pebble.Optio
 		L0CompactionThreshold: 8, // a rebuild writes faster than it is read
 		FS:                    fs,
 		Lock:                  lock,
-		Logger:                pebbleLog{log},
+		Logger:                log,
 		// Without a listener Pebble ends the process where it meets damage.
 		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}},
 	}

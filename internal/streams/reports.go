@@ -87,6 +87,20 @@ func (r *Reports) Publish(ctx context.Context, id policy.NodeID, rep policy.Repo
 	return a.Seq, nil
 }
 
+// Forget removes the report of a subject, unless a newer one than that of sequence upTo has come.
+func (r *Reports) Forget(ctx context.Context, subject string, upTo uint64) error {
+	ctx, cancel := r.c.during(ctx, requestTimeout)
+	defer cancel()
+	s, err := r.c.js.Stream(ctx, ReportsStream)
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1))
+	}
+	if err != nil {
+		return fmt.Errorf("forget the report of %s: %w", subject, err)
+	}
+	return nil
+}
+
 // State is the stream's extent, from its leader.
 func (r *Reports) State(ctx context.Context) (State, error) {
 	info, err := r.c.streamInfo(ctx, ReportsStream)

@@ -38,6 +38,23 @@ func TestReportsKeepTheLastWordOfEachNode(t *testing.T) {
 	require.Equal(t, uint64(2), s.Messages)
 }
 
+// A report that came after the one that was judged stays.
+func TestAForgottenReportTakesNoNewerOneAlong(t *testing.T) {
+	c := embedded(t)
+	r, err := OpenReports(within(t), c)
+	require.NoError(t, err)
+	for _, n := range []policy.NodeID{"n1", "n1a", "n2"} {
+		_, err := r.Publish(within(t), n, policy.Report{})
+		require.NoError(t, err)
+	}
+	newer, err := r.Publish(within(t), "n2", policy.Report{})
+	require.NoError(t, err)
+	require.NoError(t, r.Forget(within(t), ReportSubject("n1"), 1))
+	require.NoError(t, r.Forget(within(t), ReportSubject("n2"), 3))
+	require.NoError(t, r.Forget(within(t), ReportSubject("n3"), 3), "there is none")
+	require.Equal(t, []uint64{2, newer}, sequences(collect(t, r.Follow(within(t), 1), 2)))
+}
+
 func TestReportsOfAStreamThatForgetsAreRefused(t *testing.T) {
 	c := embedded(t)
 	_, err := c.js.CreateStream(within(t), jetstream.StreamConfig{Name: ReportsStream, Subjects: []string{"edict.report.>"}, MaxMsgsPerSubject: 2, NoAck: true})

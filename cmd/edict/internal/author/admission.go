@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -201,7 +200,7 @@ func admissionTexts(paths []string, stdin io.Reader) (texts []admissionText, fau
 // annotated reads Rego code with its METADATA comment: the title is the name,
 // by default the file's; custom holds the other fields.
 func annotated(file string) (admissionText, []document.Fault) {
-	text, err := os.ReadFile(file)
+	text, err := document.ReadFile(file)
 	if err != nil {
 		return admissionText{}, []document.Fault{document.Unreadable(file, err)}
 	}
@@ -306,7 +305,7 @@ func (t admissionText) read(raw json.RawMessage) (code regoFile, faults []docume
 		code.file = filepath.Join(filepath.Dir(t.file), code.file)
 	}
 	code.file = filepath.Clean(code.file)
-	text, err := os.ReadFile(code.file)
+	text, err := document.ReadFile(code.file)
 	if err == nil {
 		code.text, err = json.Marshal(string(text))
 	}

@@ -32,7 +32,7 @@ func (p Patient) caller(ctx context.Context) Finding {
 func (p Patient) refused(check string, err error) Finding {
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
-		return Finding{check, Failed, err.Error(), p.asks("edict probe livez --server "+p.Server.String(), "server", "context", "admin-server")}
+		return Finding{check, Failed, err.Error(), p.asks("edict probe livez --server "+quoted(p.Server.Redacted()), "server", "context", "admin-server")}
 	}
 	switch problem.Status {
 	case http.StatusUnauthorized:

@@ -40,7 +40,7 @@ func (p Patient) way(ctx context.Context) []Finding {
 	if res.StatusCode != http.StatusOK {
 		return append(all, p.noPlane(res))
 	}
-	all = append(all, Finding{Check: "address", State: OK, Detail: p.Server.String() + " answers"})
+	all = append(all, Finding{Check: "address", State: OK, Detail: p.Server.Redacted() + " answers"})
 	return append(all, p.encryption(res.TLS), p.clocks(res.Header.Get("Date"), asked, answered))
 }
 
@@ -82,13 +82,13 @@ func (p Patient) unanswered(ctx context.Context, err error) Finding {
 		return Finding{"address", Failed, name.Error(), "edict context list; getent hosts " + p.Server.Hostname()}
 	}
 	if _, err := p.Client.Ready(ctx); errors.Is(err, client.ErrSpeaksNATS) {
-		return Finding{"address", Failed, p.Server.String() + ": " + client.ErrSpeaksNATS.Error(), p.asks("edict doctor", "server") + " --server URL"}
+		return Finding{"address", Failed, p.Server.Redacted() + ": " + client.ErrSpeaksNATS.Error(), p.asks("edict doctor", "server") + " --server URL"}
 	}
 	next := "edict context list; edict serve, if no plane runs here"
 	if p.systemd() {
 		next = "edict context list; systemctl status edict, on the plane"
 	}
-	return Finding{"address", Failed, fmt.Sprintf("%s does not answer: %v", p.Server, errors.Unwrap(err)), next}
+	return Finding{"address", Failed, fmt.Sprintf("%s does not answer: %v", p.Server.Redacted(), errors.Unwrap(err)), next}
 }
 
 // systemd reports whether it may be what runs the plane: of another machine nothing is known.
@@ -102,7 +102,7 @@ func (p Patient) here() bool {
 
 // noPlane says of an answer that no plane gives.
 func (p Patient) noPlane(res *http.Response) Finding {
-	detail := fmt.Sprintf("%s answers %s, as no plane does", p.Server, res.Status)
+	detail := fmt.Sprintf("%s answers %s, as no plane does", p.Server.Redacted(), res.Status)
 	if res.StatusCode == http.StatusBadRequest && p.Server.Scheme == "http" {
 		return Finding{"address", Failed, detail, p.asks("edict doctor", "server") + " --server https://" + p.Server.Host}
 	}

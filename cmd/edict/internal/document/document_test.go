@@ -3,6 +3,7 @@ package document
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,53 @@ func TestALinkToADirectoryIsOne(t *testing.T) {
 	docs, faults := Load([]string{link}, strings.NewReader(""))
 	require.Equal(t, "1:{\"a\":1}\n", render(docs, faults))
 	require.Equal(t, filepath.Join(link, "a.yaml"), docs[0].File)
+}
+
+// A link to a directory is read wherever it stands, and each directory once: links may lead
+// around. What is passed over is passed over by name.
+func TestLinksToDirectoriesAreFollowedOnce(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	for name, text := range map[string]string{filepath.Join(dir, "a.yaml"): "a: 1", filepath.Join(dir, "sub", "b.yaml"): "b: 1", filepath.Join(elsewhere, "c.yaml"): "c: 1"} {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	for link, to := range map[string]string{"shared": elsewhere, "sub/up": dir, "again": elsewhere, ".hidden": elsewhere, "nowhere": "not-there", "z.yaml": filepath.Join(elsewhere, "c.yaml")} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	docs, faults := Load([]string{dir}, strings.NewReader(""))
+	require.Equal(t, "1:{\"a\":1}\n1:{\"c\":1}\n1:{\"b\":1}\n1:{\"c\":1}\n", render(docs, faults))
+	require.Equal(t, filepath.Join(dir, "again", "c.yaml"), docs[1].File)
+}
+
+// endless is a text that goes on.
+type endless string
+
+func (e endless) Read(p []byte) (int, error) {
+	return copy(p, strings.Repeat(string(e), 1+len(p)/len(e))), nil
+}
+
+// What has no end is given up, and takes no memory for ever: a device, or the wrong file.
+func TestWhatIsNoTextOrHasNoEndIsGivenUp(t *testing.T) {
+	for _, r := range []io.Reader{endless("\x00"), io.MultiReader(strings.NewReader("a: 1\n"), endless("x\x00"))} {
+		_, faults := Load([]string{"-"}, r)
+		require.Equal(t, "! stdin: not text, it has a byte 0; save the file as UTF-8\n", render(nil, faults))
+	}
+	for text, want := range map[string]string{"\x00": "", "{\"a\":1}\n\x00": "1:{\"a\":1}\n"} {
+		got := ""
+		for d, f := range Stream("f", io.MultiReader(strings.NewReader(text), endless("\x00"))) {
+			if f != nil {
+				got += render(nil, []Fault{*f})
+				continue
+			}
+			got += render([]Document{d}, nil)
+		}
+		require.Equal(t, want+"! f: not text, it has a byte 0; save the file as UTF-8\n", got)
+	}
+	_, err := upTo(1000, endless("a: 1\n"))
+	require.ErrorContains(t, err, "longer than 1000 bytes")
+	text, err := upTo(4, strings.NewReader("a: 1"))
+	require.NoError(t, err)
+	require.Equal(t, "a: 1", string(text))
 }
 
 func FuzzParse(f *testing.F) {

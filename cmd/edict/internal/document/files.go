@@ -1,7 +1,9 @@
 package document
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -58,15 +60,64 @@ func Unreadable(file string, err error) Fault {
 
 func read(file string, stdin io.Reader) (text []byte, name string, err error) {
 	if file == "-" {
-		text, err = io.ReadAll(stdin)
+		text, err = Text(stdin)
 		return text, Stdin, err
 	}
-	text, err = os.ReadFile(file)
+	text, err = ReadFile(file)
 	return text, file, err
 }
 
+// maxText bounds a text that is held as a whole, in bytes: what is longer is likelier a stream
+// without an end than what an author wrote, and takes all memory once it is read.
+const maxText = 256 << 20
+
+var errBinary = errors.New("not text, it has a byte 0; save the file as UTF-8")
+
+// ReadFile reads a text whole, as Text does.
+func ReadFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Text(f)
+}
+
+// Text reads a text whole, and gives up on what is none, or too long.
+func Text(r io.Reader) ([]byte, error) { return upTo(maxText, r) }
+
+func upTo(most int64, r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(OnlyText(r), most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("longer than %d bytes; is it the file that was meant? Else divide it", most)
+	}
+	return text, err
+}
+
+// OnlyText is r up to its first byte 0, which is an error: a device or a binary file may have
+// no end, nor any line.
+func OnlyText(r io.Reader) io.Reader { return &onlyText{r: r} }
+
+type onlyText struct {
+	r   io.Reader
+	err error // of the byte 0 that was met
+}
+
+func (t *onlyText) Read(p []byte) (int, error) {
+	if t.err != nil {
+		return 0, t.err
+	}
+	n, err := t.r.Read(p)
+	if at := bytes.IndexByte(p[:n], 0); at >= 0 {
+		n, err = at, errBinary
+		t.err = err
+	}
+	return n, err
+}
+
 // Expand is the files that a path means: of a directory, those below it, by name,
-// that are YAML or JSON by their names, or end with one of more.
+// that are YAML or JSON by their names, or end with one of more. A link to a directory is
+// one; each is read once, by whatever way it is met first.
 func Expand(path string, more ...string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
@@ -75,23 +126,47 @@ func Expand(path string, more ...string) ([]string, error) {
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
-	root := path
-	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
-		root += string(filepath.Separator) // or the walk would see the link alone
+	s := search{extensions: slices.Concat(extensions, more)}
+	err = s.directory(path, info)
+	return s.files, err
+}
+
+// search is a walk through directories.
+type search struct {
+	extensions []string
+	files      []string
+	seen       []fs.FileInfo // directories, so that links that lead around end
+}
+
+func (s *search) directory(path string, info fs.FileInfo) error {
+	if slices.ContainsFunc(s.seen, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
+		return nil
 	}
-	var files []string
-	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	s.seen = append(s.seen, info)
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
 		if err != nil {
+			break
+		}
+		if !strings.HasPrefix(entry.Name(), ".") { // else it is hidden
+			err = s.entry(filepath.Join(path, entry.Name()), entry)
+		}
+	}
+	return err
+}
+
+func (s *search) entry(path string, entry fs.DirEntry) error {
+	if entry.IsDir() || entry.Type()&fs.ModeSymlink != 0 {
+		info, err := os.Stat(path)
+		if err == nil && info.IsDir() {
+			return s.directory(path, info)
+		}
+		if entry.IsDir() {
 			return err
 		}
-		hidden := strings.HasPrefix(d.Name(), ".") && p != root
-		if d.IsDir() && hidden {
-			return filepath.SkipDir
-		}
-		if !d.IsDir() && !hidden && (slices.Contains(extensions, filepath.Ext(p)) || slices.Contains(more, filepath.Ext(p))) {
-			files = append(files, p)
-		}
-		return nil
-	})
-	return files, err
+	}
+	if slices.Contains(s.extensions, filepath.Ext(path)) {
+		s.files = append(s.files, path)
+	}
+	return nil
 }

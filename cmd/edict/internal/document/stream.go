@@ -22,7 +22,7 @@ const maxLine = 1 << 20
 // broken line hides no other. Of each pair, one is set.
 func Stream(file string, r io.Reader) iter.Seq2[Document, *Fault] {
 	return func(yield func(Document, *Fault) bool) {
-		s := stream{file: file, in: bufio.NewReaderSize(r, 64<<10), yield: yield}
+		s := stream{file: file, in: bufio.NewReaderSize(OnlyText(r), 64<<10), yield: yield}
 		pretty, err := s.pretty()
 		switch {
 		case err != nil:
