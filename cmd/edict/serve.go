@@ -126,6 +126,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
+	cli.OutliveReaders()
 	f.opt.Log, f.opt.Version = log, version()
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
