@@ -75,6 +75,7 @@ type process struct {
 	tokenFile string
 	nats      string
 	where     []string // flags that say where NATS is; nil: an embedded server at nats
+	stderr    *os.File // in the place of log, for what it prints there; nil: none
 }
 
 // serve starts a plane on temporary data and free ports.
@@ -122,6 +123,9 @@ func (p *process) launch() (ready string) {
 	args := slices.Concat([]string{"serve", "--data", p.data, "--http", p.http, "--ready-file", ready}, where, p.args)
 	p.cmd = exec.Command(p.bin, args...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.log, &p.log, slices.Concat(os.Environ(), p.env, p.clock.env())
+	if p.stderr != nil {
+		p.cmd.Stderr = p.stderr
+	}
 	require.NoError(p.t, p.cmd.Start())
 	cmd, gone := p.cmd, make(chan struct{})
 	p.gone = gone

@@ -113,6 +113,7 @@ func (a *app) run(cmd *cobra.Command) error {
 	if err := a.complete(cmd); err != nil {
 		return err
 	}
+	cli.OutliveReaders()
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.opt.Metrics = controller.NewMetrics(reg)

@@ -128,6 +128,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	cli.OutliveReaders()
 	shown, err := a.creds.http(cmd, c.Server())
 	if err != nil {
 		return err

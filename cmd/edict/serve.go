@@ -126,6 +126,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
+	cli.OutliveReaders()
 	f.opt.Log, f.opt.Version = log, version()
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
@@ -187,6 +188,9 @@ func (f *serveFlags) complete(cmd *cobra.Command) (err error) {
 	}
 	if f.opt.Replicas > 1 && f.opt.NATS == "" {
 		return cli.Usage(cmd, "--replicas %d needs --nats: the embedded server stands alone", f.opt.Replicas)
+	}
+	if f.opt.TableEntries < 1 {
+		return cli.Usage(cmd, "--datapath-entries %d: want 1 or more; with less every node's table would be refused", f.opt.TableEntries)
 	}
 	if ttl := f.opt.LeaseTTL; ttl < 2*time.Second || ttl%time.Second != 0 {
 		return cli.Usage(cmd, "--lease-ttl %v: must be whole seconds, 2s or more", ttl)

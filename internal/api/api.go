@@ -70,11 +70,20 @@ type Relay interface {
 }
 
 // Check is one thing a worker needs in order to serve. Probe returns quickly,
-// with the reason when it is not there.
+// with the reason when it is not there; an *AdviceError is no reason not to serve.
 type Check struct {
 	Name  string
 	Probe func(ctx context.Context) error
 }
+
+// AdviceError is what somebody should see to, while the worker serves.
+type AdviceError struct{ Err error }
+
+// Error is what it is about.
+func (e *AdviceError) Error() string { return e.Err.Error() }
+
+// Unwrap is the reason.
+func (e *AdviceError) Unwrap() error { return e.Err }
 
 // New returns the handler of every route in Routes. It starts nothing that
 // outlives a request by more than a read of the log's head.

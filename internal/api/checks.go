@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -50,7 +51,10 @@ func (k *checks) run(ctx context.Context) (all []resource.Check, failed []string
 	ask(projection)
 	for i, err := range errs {
 		c := resource.Check{Name: run[i].Name, Status: "ok"}
-		if err != nil {
+		switch {
+		case errors.As(err, new(*AdviceError)):
+			c.Status, c.Detail = "info", err.Error()
+		case err != nil:
 			c.Status, c.Detail = "failed", err.Error()
 			failed = append(failed, fmt.Sprintf("%s (%v)", c.Name, err))
 		}

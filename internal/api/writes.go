@@ -212,9 +212,14 @@ func (w *writes) verdict(ctx context.Context, seq uint64) (projector.Verdict, er
 }
 
 // unpublished is an append that was not acknowledged. Unless the log said that
-// it is full, it may be stored all the same: only a retry under the same
-// Idempotency-Key is the same write.
+// it is full, or the event too large, it may be stored all the same: only a retry under
+// the same Idempotency-Key is the same write.
 func unpublished(err error) *resource.Problem {
+	if errors.Is(err, streams.ErrMessageTooLarge) {
+		return problem(http.StatusRequestEntityTooLarge, CodeBodyTooLarge,
+			"the log's servers take no event as large as this one, so it was not written: write less at once, "+
+				"or raise max_payload of the servers and max_msg_size of stream %s (%v)", streams.LogStream, err)
+	}
 	if errors.Is(err, streams.ErrStorage) {
 		return problem(http.StatusInsufficientStorage, CodeStorageLow, "the log takes no more events: %v", err)
 	}

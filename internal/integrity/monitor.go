@@ -28,6 +28,7 @@ type Log interface {
 	Get(ctx context.Context, seq uint64) (streams.Message, error)
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 	State(ctx context.Context) (streams.State, error)
+	Settings(ctx context.Context) error
 	First() uint64
 	Origin() (o streams.Origin, ok bool)
 	Base() uint64
@@ -76,6 +77,7 @@ type Monitor struct {
 	// confirmed is how often the connection had been lost when the log was
 	// verified last.
 	confirmed atomic.Uint64
+	settings  atomic.Pointer[streams.ConfigError] // of the log, that contradict; nil: none do
 }
 
 // NewMonitor makes it; Run starts it.
@@ -200,6 +202,7 @@ func (m *Monitor) keep(ctx context.Context) {
 			}
 		case <-regular.C:
 			m.verify(ctx)
+			m.checkSettings(ctx)
 			_ = m.lengthen(ctx, true) // said; tried again
 		case <-ctx.Done():
 			return

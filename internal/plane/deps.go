@@ -27,6 +27,7 @@ func (p *Plane) deps() api.Deps {
 				{Name: "nats", Probe: connected(p.conn)},
 				{Name: "chain", Probe: p.alarm.Check},
 				{Name: "writes", Probe: p.stream.Writable},
+				{Name: "settings", Probe: p.settings},
 			},
 		},
 		HistoryDeps: api.HistoryDeps{
@@ -62,4 +63,12 @@ func connected(conn *streams.Conn) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// settings tells of settings of the log that somebody should set back.
+func (p *Plane) settings(context.Context) error {
+	if err := p.monitor.Settings(); err != nil {
+		return &api.AdviceError{Err: err}
+	}
+	return nil
 }

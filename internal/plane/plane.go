@@ -159,6 +159,9 @@ func (p *Plane) openLog(ctx context.Context) error {
 		p.logs, err = openLogs(ctx, p.opt, p.found, p.servers)
 		return err
 	})
+	if err == nil {
+		err = p.opt.checkAnnounced(p.stream.Partitions())
+	}
 	if err != nil {
 		return err
 	}

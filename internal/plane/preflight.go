@@ -2,11 +2,14 @@ package plane
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/disk"
 	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/listener"
+	"github.com/edictdev/edict/internal/relay"
 )
 
 // preflight finds what stands against a start, before anything is changed.
@@ -65,4 +68,16 @@ func (o Options) checkKey() error {
 		return &datadir.UnusableError{What: "--next-signing-key", Err: err}
 	}
 	return nil
+}
+
+// checkAnnounced refuses partitions that a plane does not have: nobody would publish
+// those that were meant.
+func (o Options) checkAnnounced(partitions int) error {
+	none := slices.DeleteFunc(slices.Clone(o.Announce), func(id int) bool { return id < partitions })
+	if len(none) == 0 {
+		return nil
+	}
+	slices.Sort(none)
+	return &datadir.UnusableError{What: "--partitions", Err: fmt.Errorf("%s are none of the plane's %d partitions, which are 0-%d: name those",
+		relay.Ranges(none), partitions, partitions-1)}
 }

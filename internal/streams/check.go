@@ -24,6 +24,9 @@ import (
 type ConfigError struct {
 	Stream string
 	Faults []Fault
+	// Dir is where the embedded server has its files: it does not run when a start was
+	// refused. "": the servers are elsewhere.
+	Dir string
 }
 
 // Fault is one setting that contradicts a promise.
@@ -36,7 +39,12 @@ type Fault struct {
 // Error lists every fault on a line of its own.
 func (e *ConfigError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "stream %s exists with settings that contradict what edict promises; change them (nats stream edit %s) or use another account:", e.Stream, e.Stream)
+	fmt.Fprintf(&b, "stream %s exists with settings that contradict what edict promises; change them (nats stream edit %s)", e.Stream, e.Stream)
+	if e.Dir != "" {
+		fmt.Fprintf(&b, ", while the plane is stopped on its files: nats-server -a 127.0.0.1 -js -sd %s:", e.Dir)
+	} else {
+		b.WriteString(" or use another account:")
+	}
 	for _, f := range e.Faults {
 		fmt.Fprintf(&b, "\n  %s is %s: must be %s", f.Setting, f.Have, f.Need)
 	}
@@ -175,7 +183,11 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 	f := faults(check(info.Config))
 	f.unless(info.Config.Replicas >= c.replicas, "num_replicas", info.Config.Replicas, fmt.Sprintf("%d or more, as --replicas says", c.replicas))
 	if len(f) > 0 {
-		return nil, false, &ConfigError{Stream: cfg.Name, Faults: f}
+		refused := &ConfigError{Stream: cfg.Name, Faults: f}
+		if c.server != nil {
+			refused.Dir = c.server.opt.Dir
+		}
+		return nil, false, refused
 	}
 	return info, made, nil
 }

@@ -149,6 +149,12 @@ func TestSettingsThatContradictAPromiseAreNamed(t *testing.T) {
 	}
 }
 
+func TestSettingsOnServersElsewhereAreChangedThere(t *testing.T) {
+	t.Parallel()
+	require.EqualError(t, &ConfigError{Stream: LogStream, Faults: []Fault{{"max_age", "1s", "0"}}},
+		"stream EDICT_LOG exists with settings that contradict what edict promises; change them (nats stream edit EDICT_LOG) or use another account:\n  max_age is 1s: must be 0")
+}
+
 func TestOneMessageNamesEveryContradiction(t *testing.T) {
 	c := embedded(t)
 	_, err := c.js.CreateStream(within(t), jetstream.StreamConfig{
@@ -158,7 +164,8 @@ func TestOneMessageNamesEveryContradiction(t *testing.T) {
 	_, err = OpenLog(within(t), c, LogOptions{})
 	require.Error(t, err)
 	for _, want := range []string{
-		"stream EDICT_LOG exists with settings that contradict what edict promises; change them (nats stream edit EDICT_LOG) or use another account:",
+		"stream EDICT_LOG exists with settings that contradict what edict promises; change them (nats stream edit EDICT_LOG), " +
+			"while the plane is stopped on its files: nats-server -a 127.0.0.1 -js -sd " + c.server.opt.Dir + ":",
 		"\n  subjects is edict.log.*.policy.*: must be extended by edict.log.*.node.*",
 		"\n  storage is Memory: must be file: acknowledged messages survive a restart",
 		"\n  max_age is 1h0m0s: must be 0: messages do not age out",

@@ -113,6 +113,9 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 		}
 	}
 	nc, err := nats.Connect(url, options...)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", where(opt.URL), ctx.Err())
+	}
 	if err != nil {
 		return nil, &ConnectError{Server: where(opt.URL), Err: err}
 	}

@@ -318,3 +318,17 @@ func TestWhatIsAskedWhileTheServerIsAwayIsAskedAgain(t *testing.T) {
 	refused := errors.New("no")
 	require.Equal(t, refused, UntilAnswered(t.Context(), func() error { return refused }))
 }
+
+// Who removes the stream of rejections gives up those that it has, and none that come.
+func TestRejectionsThatWereRemovedAreMadeRoomForAgain(t *testing.T) {
+	t.Parallel()
+	c := embedded(t)
+	r, err := OpenRejected(within(t), c)
+	require.NoError(t, err)
+	require.NoError(t, c.js.DeleteStream(within(t), RejectedStream))
+	require.NoError(t, r.Write(within(t), Rejection{Seq: 7, Code: "invalid"}))
+	info, err := c.streamInfo(within(t), RejectedStream)
+	require.NoError(t, err)
+	require.Empty(t, rejectedFaults(info.Config))
+	require.EqualValues(t, 1, info.State.Msgs)
+}

@@ -69,7 +69,7 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 	}
 	o := Outgoing{Subject: wire.PrefixRejected + strconv.FormatUint(x.Seq, 10), Body: body, HasExpect: true}
 	var b backoff.Backoff
-	for {
+	for gone := 0; ; {
 		_, err := r.c.store(ctx, newEncoder("").encode(&o, 0), requestTimeout)
 		switch {
 		case err == nil, errors.Is(err, ErrWrongSequence) && !inFlight(err):
@@ -77,8 +77,23 @@ func (r *Rejected) Write(ctx context.Context, x Rejection) error {
 		case !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrWrongSequence):
 			return fmt.Errorf("write rejection of %d: %w", x.Seq, err)
 		}
+		if errors.Is(err, ErrBusy) && r.removed(ctx) {
+			if gone++; gone == goneTries {
+				_, oerr := OpenRejected(ctx, r.c)
+				err = errors.Join(err, oerr)
+			}
+		}
 		if b.Pause(ctx) != nil {
 			return fmt.Errorf("write rejection of %d: %w", x.Seq, err)
 		}
 	}
+}
+
+// removed reports whether the stream is not there. A server that goes down or comes up may
+// say so for a moment.
+func (r *Rejected) removed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, openTry)
+	defer cancel()
+	_, err := r.c.streamInfo(ctx, RejectedStream)
+	return errors.Is(err, ErrNotFound)
 }

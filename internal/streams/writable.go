@@ -37,6 +37,19 @@ func (l *Log) Writable(ctx context.Context) error {
 	return nil
 }
 
+// Settings is a *ConfigError of the settings of the log's stream that contradict what Edict
+// promises, as somebody may have made them since the start; nil: none do.
+func (l *Log) Settings(ctx context.Context) error {
+	info, err := l.c.streamInfo(ctx, LogStream)
+	if err != nil {
+		return err
+	}
+	if f := logFaults(info.Config); len(f) > 0 {
+		return &ConfigError{Stream: LogStream, Faults: f}
+	}
+	return nil
+}
+
 // uncovered are the subjects of need that none of have matches.
 func uncovered(have, need []string) []string {
 	return slices.DeleteFunc(slices.Clone(need), func(s string) bool {

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -72,4 +73,15 @@ func TestAConsumerSaysWhoseItIs(t *testing.T) {
 		require.Equal(t, "edict w.1 * follows EDICT_LOG from 1; it goes by itself", seen[0].Config.Description)
 		break
 	}
+}
+
+// Who was asked to stop while the server was waited for is not told to look after the server.
+func TestWhoStopsWhileItConnectsIsNotToldThatTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Connect(ctx, ConnectOptions{URL: "nats://127.0.0.1:1"})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Connect(t.Context(), ConnectOptions{URL: "nats://127.0.0.1:1"})
+	require.ErrorAs(t, err, new(*ConnectError))
 }

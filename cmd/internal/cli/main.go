@@ -28,3 +28,11 @@ func Main(grace time.Duration, run func(context.Context) int) int {
 		return interrupted
 	}
 }
+
+// OutliveReaders has a program that serves go on when nobody reads what it prints any
+// more, as when the `tee` of its log ends: the system would end it without a word. What it
+// starts is ended by the system as ever.
+func OutliveReaders() {
+	// Ignored, the signal would be ignored by what it starts, too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +35,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	switch {
 	case r.URL.Path == "/livez":
-	case r.URL.Path == "/readyz" && len(f.checks) > 0:
+	case r.URL.Path == "/readyz" && slices.ContainsFunc(f.checks, func(c resource.Check) bool { return c.Status == "failed" }):
 		p := resource.NewProblem(http.StatusServiceUnavailable, "not_ready", "not ready")
 		p.Checks = f.checks
 		w.WriteHeader(p.Status)
 		answer(p)
 	case r.URL.Path == "/readyz":
-		answer(resource.Readiness{})
+		answer(resource.Readiness{Checks: f.checks})
 	case r.URL.Path == "/metrics":
 		_, _ = w.Write([]byte("# HELP edict_build_info x\nedict_build_info{goversion=\"go1\",version=\"v2\"} 1\n"))
 	case f.denied > 0:
@@ -106,6 +107,7 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 		"who one is":          {fake{denied: http.StatusUnauthorized}, "credentials", Failed, "--token-file"},
 		"what is not asked":   {fake{denied: http.StatusUnauthorized}, "plane", Skipped, ""},
 		"what one may":        {fake{denied: http.StatusForbidden}, "status", Skipped, "edict access can-i read plane"},
+		"a log that may lose": {fake{checks: []resource.Check{{Name: "settings", Status: "info", Detail: "max_age is 1h"}}}, "readiness", Warning, "nats stream edit EDICT_LOG"},
 		"a worker not ready":  {fake{checks: []resource.Check{{Name: "storage", Status: "failed", Detail: "full"}}}, "readiness", Failed, "df -h"},
 		"a clock that is off": {fake{date: time.Now().Add(-time.Minute)}, "clock", Warning, "date -u"},
 		"a clock ahead":       {fake{date: time.Now().Add(time.Minute)}, "clock", Warning, "date -u"},

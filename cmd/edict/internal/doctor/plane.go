@@ -56,6 +56,8 @@ func (p Patient) remedy(check string) string {
 		return "df -h, on the plane; " + p.asks("edict log compact --keep 90d")
 	case "chain":
 		return p.asks("edict log verify")
+	case "settings":
+		return "nats stream edit EDICT_LOG; docs/recovery.md"
 	case "writes":
 		return p.asks("edict status") + "; docs/recovery.md"
 	case "log", "nats":
@@ -71,6 +73,11 @@ func (p Patient) remedy(check string) string {
 func (p Patient) readiness(ctx context.Context) Finding {
 	ready, err := p.Client.Ready(ctx)
 	if err == nil {
+		for _, c := range ready.Checks {
+			if c.Name == "settings" && c.Status == "info" {
+				return Finding{"readiness", Warning, c.Detail, p.remedy(c.Name)}
+			}
+		}
 		return Finding{Check: "readiness", State: OK, Detail: cli.Counted(len(ready.Checks), "check") + " of the worker"}
 	}
 	var problem *client.Problem
