@@ -144,7 +144,7 @@ func compileFile(file, rego string) (*program, *judgement, error) {
 
 func compileModule(module *ast.Module, c *ast.Capabilities) *ast.Compiler {
 	const allErrors = 0
-	compiler := ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors)
+	compiler := boundTypes(ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors))
 	compiler.Compile(map[string]*ast.Module{"policy": module})
 	return compiler
 }
@@ -234,13 +234,9 @@ func compileError(err error) error {
 
 func compileFaults(list ast.Errors) []Fault {
 	faults := make([]Fault, 0, len(list))
+	left := maxTypeShown
 	for _, e := range list {
-		message := e.Message
-		if e.Details != nil {
-			if _, position := e.Details.(*ast.ParserErrorDetail); !position {
-				message = strings.Join(append([]string{message}, e.Details.Lines()...), "; ")
-			}
-		}
+		message := strings.Join(append([]string{e.Message}, detailsOf(e, &left)...), "; ")
 		faults = append(faults, faultAt(e.Code, e.Location, "%s", message))
 	}
 	return faults
