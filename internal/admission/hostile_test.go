@@ -187,6 +187,18 @@ func TestPoliciesThatFailClosed(t *testing.T) {
 // many is Rego for a list that has two megabytes of text, and holds little.
 var many = `[a | some i in numbers.range(1, 10); a := ` + long("a", 400) + `]`
 
+// TestAPayloadIsAsLargeAsItIs patches 200 KB eight times: at one place, and at eight.
+func TestAPayloadIsAsLargeAsItIs(t *testing.T) {
+	patches := func(key string) (list []Policy) {
+		for i := range 8 {
+			list = append(list, rego("p"+itoa(i), Global, i+1, strings.ReplaceAll(`{"patch": {"KEY": a}} if {a := `+long("a", 400)+`}`, "KEY", strings.ReplaceAll(key, "#", itoa(i)))))
+		}
+		return list
+	}
+	require.Contains(t, evaluate(t, `{}`, patches("a")...), "MODIFIED {")
+	require.Contains(t, evaluate(t, `{}`, patches("a#")...), "failure of p5: too_large patch: makes the payload larger than 1048576 bytes")
+}
+
 // long is Rego for a text of that many times 500 letters.
 func long(letter string, times int) string {
 	return fmt.Sprintf(`concat("", ["%s" | some i in numbers.range(1, %d)])`, strings.Repeat(letter, 500), times)
