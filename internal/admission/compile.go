@@ -119,6 +119,9 @@ func compileFile(file, rego string) (*program, *judgement, error) {
 	if err != nil {
 		return nil, nil, compileError(err)
 	}
+	if n := len(module.Package.Path) - 1; n > maxPackage { // each reference to a rule repeats it
+		return nil, nil, oneFault(CodeTooLarge, module.Package.Location, "the package has a name of %d parts, more than %d", n, maxPackage)
+	}
 	faults := staysAtHome(module)
 	compiler := compileModule(module, capabilitiesOf(module))
 	if compiler.Failed() {
@@ -182,6 +185,9 @@ func staysAtHome(module *ast.Module) (faults []Fault) {
 	}
 	return faults
 }
+
+// maxPackage is how many parts the name of a package may have.
+const maxPackage = 100
 
 // maxNesting is how deep brackets may stand in Rego code: the compiler is
 // recursive in many places.

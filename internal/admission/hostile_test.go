@@ -35,6 +35,7 @@ func TestRegoThatIsRefused(t *testing.T) {
 		{"a number without end", "package a\n\nmain := 1e100000000", "rego_parse_error"},
 		{"brackets without end", "package a\n\nmain := " + strings.Repeat("[", 5000), "too_large: brackets stand more than 200 deep"},
 		{"too much code", "package a\n#" + strings.Repeat("x", MaxRegoBytes), "too_large: the code has 65547 bytes, a policy at most 65536"},
+		{"a package of many parts", "package a" + strings.Repeat(".b", 100) + "\n\nmain := {}", "1:1: too_large: the package has a name of 101 parts, more than 100"},
 		{"every fault at once", "package a\n\nx := y\n\nz := w", "3:6: rego_unsafe_var_error: var y is unsafe\n5:6: rego_unsafe_var_error: var w is unsafe"},
 		{"two defaults", "package a\n\ndefault main := 1\n\ndefault main := 2", "multiple default rules data.a.main found"},
 		{"two defaults at once", "package a\n\nmain := {\"a\": 1}\n\nmain(x) := x", "conflicting rules data.a.main found"},

@@ -11,6 +11,7 @@ import (
 // So the parts of types are counted before it infers them.
 const (
 	maxTypeParts = 100_000 // of the type of a rule or a variable
+	maxTypePath  = 20      // parts of a reference by which rules are distinguished
 	maxTypeShown = 2_000   // parts of the types that the faults of a policy show, all together
 )
 
@@ -24,6 +25,9 @@ func boundTypes(c *ast.Compiler) *ast.Compiler {
 				return nil // rules that need themselves are a fault already
 			}
 			s := typeSizes{own: map[string]int{}, below: map[string]int{}, functions: map[string]operandSizes{}}
+			for _, module := range c.Modules { // there is one
+				s.home = module.Package.Path
+			}
 			for _, node := range sorted {
 				rule := node.(*ast.Rule)
 				if !s.rule(rule) {
@@ -38,6 +42,7 @@ func boundTypes(c *ast.Compiler) *ast.Compiler {
 
 // typeSizes counts the parts that the types of rules and variables have at most.
 type typeSizes struct {
+	home      ast.Ref        // the package
 	own       map[string]int // of the rules with that ground reference; of functions, of what they give
 	below     map[string]int // of those, and of all rules below it
 	functions map[string]operandSizes
@@ -52,7 +57,7 @@ type operandSizes []int
 func (s *typeSizes) rule(r *ast.Rule) bool {
 	s.vars = map[ast.Var]int{}
 	s.body(r.Body)
-	at := r.Ref().GroundPrefix()
+	at := s.within(r.Ref())
 	if len(r.Head.Args) > 0 {
 		operands := make(operandSizes, len(r.Head.Args))
 		copy(operands, s.functions[at.String()])
@@ -68,7 +73,7 @@ func (s *typeSizes) rule(r *ast.Rule) bool {
 		}
 	}
 	s.own[at.String()] += n
-	for i := 1; i <= len(at); i++ {
+	for i := range len(at) + 1 {
 		key := at[:i].String()
 		s.below[key] += n
 		s.large = s.large || len(at) == i && s.below[key] > maxTypeParts
@@ -116,7 +121,7 @@ func (s *typeSizes) call(terms []*ast.Term) {
 	}
 	// A function tells what its operands are, and what it gives stands behind them. Those of
 	// the language give types of few parts.
-	known := s.functions[ref.String()]
+	known := s.functions[s.within(ref).String()]
 	for i, o := range operands {
 		if i < len(known) {
 			s.set(o, known[i])
@@ -178,12 +183,22 @@ func (s *typeSizes) ref(r ast.Ref) int {
 	if v, ok := r[0].Value.(ast.Var); ok && !r[0].Equal(ast.DefaultRootDocument) {
 		return s.vars[v]
 	}
-	at := r.GroundPrefix()
+	at := s.within(r)
 	n := s.below[at.String()]
-	for i := 1; i < len(at); i++ {
+	for i := range len(at) {
 		n = s.add(n, s.own[at[:i].String()])
 	}
 	return n
+}
+
+// within is the ground part of a reference within the policy's package, as far as rules are
+// distinguished. What is elsewhere is as large as the whole of the package.
+func (s *typeSizes) within(r ast.Ref) ast.Ref {
+	at := r.GroundPrefix()
+	if !at.HasPrefix(s.home) {
+		return nil
+	}
+	return at[len(s.home):min(len(at), len(s.home)+maxTypePath)]
 }
 
 // detailsOf are the lines in which the compiler explains a fault, as far as the types in
