@@ -22,6 +22,10 @@ var bounds = map[string]guard{
 	"trim_left":                        boundSearch,
 	"trim_right":                       boundSearch,
 	"split":                            boundSplit,
+	"strings.split_n":                  boundSplitN,
+	"strings.any_prefix_match":         boundTexts,
+	"strings.any_suffix_match":         boundTexts,
+	"time.format":                      boundLayout,
 	"regex.replace":                    boundRegexReplace,
 	"regex.match":                      boundRegex(0, 1),
 	"regex.is_valid":                   boundRegex(0, 0),
@@ -33,16 +37,18 @@ var bounds = map[string]guard{
 	"numbers.range_step":               boundRange,
 	"net.cidr_expand":                  boundNetwork,
 	"net.cidr_contains_matches":        boundNetworks,
+	"net.cidr_merge":                   boundMerge,
 	"product":                          boundFactors,
+	"sum":                              boundSum,
 	"json.unmarshal":                   boundNumbers,
 	"yaml.unmarshal":                   boundYAML,
 	"yaml.is_valid":                    boundYAML,
 	"to_number":                        boundNumbers,
 	"units.parse":                      boundNumbers,
 	"units.parse_bytes":                boundNumbers,
-	"json.marshal":                     boundWalk,
+	"json.marshal":                     boundTexts,
 	"json.marshal_with_options":        boundMarshal,
-	"yaml.marshal":                     boundWalk,
+	"yaml.marshal":                     boundTexts,
 	"json.patch":                       boundPairs,
 	"json.filter":                      boundWalk,
 	"json.remove":                      boundWalk,
@@ -51,7 +57,7 @@ var bounds = map[string]guard{
 	"object.subset":                    boundSubset,
 	"object.filter":                    boundWalk,
 	"object.remove":                    boundWalk,
-	"urlquery.encode_object":           boundWalk,
+	"urlquery.encode_object":           boundTexts,
 	"walk":                             boundFirst,
 	"sort":                             boundWalk,
 	"equal":                            boundWalk,
@@ -60,11 +66,14 @@ var bounds = map[string]guard{
 	"lte":                              boundWalk,
 	"gt":                               boundWalk,
 	"gte":                              boundWalk,
-	"internal.template_string":         boundWalk,
-	"internal.print":                   boundWalk,
+	"internal.template_string":         boundTexts,
+	"internal.print":                   boundTexts,
 	"internal.member_2":                boundWalk,
 	"internal.member_3":                boundWalk,
 	"array.flatten":                    boundWalk,
+	"array.concat":                     boundElements,
+	"array.reverse":                    boundElements,
+	"array.slice":                      boundElements,
 	"minus":                            boundWalk, // of sets too
 	"and":                              boundWalk,
 	"or":                               boundWalk,
@@ -232,30 +241,45 @@ func boundNumbers(operands []*ast.Term) (work int, err error) {
 
 var errParts = fmt.Errorf("a value of more than %d parts", maxParts)
 
+// extent is what is left of the bounds on a value that is walked. One that is small holds
+// the same text or part many times, perhaps.
+type extent struct{ parts, text int }
+
 // boundWalk bounds the operands of a function that walks them.
-func boundWalk(operands []*ast.Term) (work int, err error) {
-	left := maxParts
-	for _, t := range operands {
-		if walk(t, &left); left < 0 {
-			return 0, errParts
-		}
-	}
-	return (maxParts - left) / partsPerStep, nil
-}
+func boundWalk(operands []*ast.Term) (work int, err error) { return boundExtent(operands, maxCompared) }
 
 func boundFirst(operands []*ast.Term) (work int, err error) { return boundWalk(operands[:1]) }
 
-// walk takes one from what is left for each part of a value.
-func walk(t *ast.Term, left *int) {
-	if *left--; *left < 0 {
+// boundTexts is boundWalk of a function that puts all texts of its operands into one, or
+// copies each of them.
+func boundTexts(operands []*ast.Term) (work int, err error) { return boundExtent(operands, maxText) }
+
+func boundExtent(operands []*ast.Term, text int) (work int, err error) {
+	left := extent{maxParts, text}
+	for _, t := range operands {
+		switch left.take(t); {
+		case left.parts < 0:
+			return 0, errParts
+		case left.text < 0:
+			return 0, fmt.Errorf("a value with texts of more than %d bytes", text)
+		}
+	}
+	return (maxParts-left.parts)/partsPerStep + (text-left.text)/textPerStep, nil
+}
+
+// take takes what a value has from what is left, until nothing is.
+func (x *extent) take(t *ast.Term) {
+	if x.parts--; x.parts < 0 {
 		return
 	}
 	deeper := func(t *ast.Term) {
-		if *left >= 0 {
-			walk(t, left)
+		if x.parts >= 0 && x.text >= 0 {
+			x.take(t)
 		}
 	}
 	switch v := t.Value.(type) {
+	case ast.String:
+		x.text -= len(v)
 	case ast.Object:
 		v.Foreach(func(k, e *ast.Term) {
 			deeper(k)

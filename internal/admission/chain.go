@@ -105,7 +105,7 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 	var dropped []string
 	if len(d.patch) > 0 {
 		after, dropped = c.fit(p, d)
-		if c.size += d.size; c.size > c.e.limits.PayloadBytes {
+		if c.size += d.size; c.size > c.e.limits.PayloadBytes && !c.measure(after) {
 			return p.failed(CodeTooLarge, "patch", "makes the payload larger than %d bytes", c.e.limits.PayloadBytes)
 		}
 	}
@@ -126,6 +126,18 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 	}
 	c.patchedBy(p, before, after, dropped, step)
 	return c.choose(p, d, step)
+}
+
+// measure takes the size of a payload as it is, where what policies answered adds up to more
+// than a payload may have: what one replaces of another counts no longer, and its reasons
+// and constraints never did. It is false when the payload is too large.
+func (c *chain) measure(payload map[string]any) bool {
+	m := meter{c.e.limits.PayloadBytes, c.e.limits.Depth}
+	if m.json(payload) != nil {
+		return false
+	}
+	c.size = c.e.limits.PayloadBytes - m.bytes
+	return true
 }
 
 func (c *Compiled) conflict(violations []Violation) *Conflict {

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -20,6 +21,9 @@ const (
 	comparedPerStep = 300
 	pairedPerStep   = 60
 	keysPerStep     = 120
+	digitsPerStep   = 32
+	layoutPerStep   = 32
+	stepsPerNetwork = 7
 )
 
 var (
@@ -61,6 +65,17 @@ func boundSearchAll(operands []*ast.Term) (work int, err error) {
 // boundSplit bounds the parts of a text.
 func boundSplit(operands []*ast.Term) (work int, err error) {
 	n := strings.Count(text(operands[0]), text(operands[1]))
+	return n / elementsPerStep, listed(n)
+}
+
+// boundSplitN is boundSplit of a function that is given how many parts there may be.
+func boundSplitN(operands []*ast.Term) (work int, err error) {
+	n := strings.Count(text(operands[0]), text(operands[1]))
+	if most, ok := operands[2].Value.(ast.Number); ok {
+		if i, ok := most.Int(); ok && i >= 0 {
+			n = min(n, i)
+		}
+	}
 	return n / elementsPerStep, listed(n)
 }
 
@@ -126,6 +141,54 @@ func boundYAML(operands []*ast.Term) (work int, err error) {
 	return work + n*n/keysPerStep, nil
 }
 
+// boundElements bounds lists that are copied: "[x, x]" of long lists doubles them.
+func boundElements(operands []*ast.Term) (work int, err error) {
+	n := 0
+	for _, t := range operands {
+		if list, ok := t.Value.(*ast.Array); ok {
+			n += list.Len()
+		}
+	}
+	if n > maxParts {
+		return 0, errParts
+	}
+	return n / elementsPerStep, nil
+}
+
+// boundMerge is of networks that are sorted and put together.
+func boundMerge(operands []*ast.Term) (work int, err error) {
+	n := 0
+	elements(operands[0], func(*ast.Term) { n++ })
+	if n > maxElements {
+		return 0, fmt.Errorf("more than %d networks", maxElements)
+	}
+	return n * stepsPerNetwork, nil
+}
+
+// boundSum counts the digits: adding long numbers takes longer.
+func boundSum(operands []*ast.Term) (work int, err error) {
+	digits := 0
+	elements(operands[0], func(t *ast.Term) {
+		if v, ok := t.Value.(ast.Number); ok {
+			digits += len(v)
+		}
+	})
+	if work, err = boundWalk(operands); err != nil {
+		return work, err
+	}
+	return work + digits/digitsPerStep, nil
+}
+
+// boundLayout is of a time that is written by a layout, which stands in a list.
+func boundLayout(operands []*ast.Term) (work int, err error) {
+	if _, err = boundTexts(operands); err != nil {
+		return 0, err
+	}
+	bytes := 0
+	elements(operands[0], func(t *ast.Term) { bytes += len(text(t)) })
+	return bytes / layoutPerStep, nil
+}
+
 func boundFactors(operands []*ast.Term) (work int, err error) {
 	n := countParts(operands[0])
 	if n > maxFactors {
@@ -137,7 +200,7 @@ func boundFactors(operands []*ast.Term) (work int, err error) {
 // boundMarshal bounds JSON of which each line may begin with a text, and with another for
 // each level above it.
 func boundMarshal(operands []*ast.Term) (work int, err error) {
-	if work, err = boundWalk(operands); err != nil {
+	if work, err = boundTexts(operands); err != nil {
 		return work, err
 	}
 	options, _ := operands[1].Value.(ast.Object)
@@ -156,9 +219,9 @@ func boundMarshal(operands []*ast.Term) (work int, err error) {
 
 // countParts counts those of a value, up to more than any function may walk.
 func countParts(t *ast.Term) int {
-	left := maxParts
-	walk(t, &left)
-	return maxParts - left
+	left := extent{maxParts, math.MaxInt}
+	left.take(t)
+	return maxParts - left.parts
 }
 
 // levels is how deep a value is nested; one that is not has one. It is for values whose

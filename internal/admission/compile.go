@@ -119,6 +119,9 @@ func compileFile(file, rego string) (*program, *judgement, error) {
 	if err != nil {
 		return nil, nil, compileError(err)
 	}
+	if n := len(module.Package.Path) - 1; n > maxPackage { // each reference to a rule repeats it
+		return nil, nil, oneFault(CodeTooLarge, module.Package.Location, "the package has a name of %d parts, more than %d", n, maxPackage)
+	}
 	faults := staysAtHome(module)
 	compiler := compileModule(module, capabilitiesOf(module))
 	if compiler.Failed() {
@@ -144,7 +147,7 @@ func compileFile(file, rego string) (*program, *judgement, error) {
 
 func compileModule(module *ast.Module, c *ast.Capabilities) *ast.Compiler {
 	const allErrors = 0
-	compiler := ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors)
+	compiler := boundTypes(ast.NewCompiler().WithCapabilities(c).SetErrorLimit(allErrors))
 	compiler.Compile(map[string]*ast.Module{"policy": module})
 	return compiler
 }
@@ -182,6 +185,9 @@ func staysAtHome(module *ast.Module) (faults []Fault) {
 	}
 	return faults
 }
+
+// maxPackage is how many parts the name of a package may have.
+const maxPackage = 100
 
 // maxNesting is how deep brackets may stand in Rego code: the compiler is
 // recursive in many places.
@@ -234,13 +240,9 @@ func compileError(err error) error {
 
 func compileFaults(list ast.Errors) []Fault {
 	faults := make([]Fault, 0, len(list))
+	left := maxTypeShown
 	for _, e := range list {
-		message := e.Message
-		if e.Details != nil {
-			if _, position := e.Details.(*ast.ParserErrorDetail); !position {
-				message = strings.Join(append([]string{message}, e.Details.Lines()...), "; ")
-			}
-		}
+		message := strings.Join(append([]string{e.Message}, detailsOf(e, &left)...), "; ")
 		faults = append(faults, faultAt(e.Code, e.Location, "%s", message))
 	}
 	return faults

@@ -23,6 +23,7 @@ func (c *chain) constrain(p *Compiled, d *decision, after map[string]any, step *
 			return p.failed(CodeInvalidConstraint, "constraints", "%s: is %s, not a schema", at, kindOf(d.constraints[at]))
 		}
 		_, settled := source["mode"]
+		_, there := where.in(after)
 		if source, err = settle(source, where, after); err != nil {
 			return p.failed(CodeInvalidConstraint, "constraints", "%s: %v", at, err)
 		}
@@ -35,7 +36,7 @@ func (c *chain) constrain(p *Compiled, d *decision, after map[string]any, step *
 				return p.failed(CodeInvalidConstraint, "constraints", "%s: nothing meets it: %s", at, reason)
 			}
 		}
-		violations = append(violations, c.constraints.add(where, constraint{p, source, s, settled}, c.search)...)
+		violations = append(violations, c.constraints.add(where, constraint{p, source, s, settled, settled && !there}, c.search)...)
 		if step != nil {
 			if step.Constraints == nil {
 				step.Constraints = map[string]any{}

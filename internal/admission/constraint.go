@@ -15,6 +15,8 @@ type constraint struct {
 	schema *schema
 	// settled: the schema fixes what the request has, and asks for nothing else.
 	settled bool
+	// absent: it holds the path to nothing, since there was nothing when it was set.
+	absent bool
 }
 
 // held is everything that holds a path: every schema counts, so that what is
@@ -168,7 +170,7 @@ func (cs *constraints) afterPatch(before, after, patch map[string]any, size int)
 			// What a patch takes away need not be named by it: an object in place of a list
 			// leaves none of its elements.
 			if _, had := h.path.in(before); had {
-				violations = append(violations, violationOf(h.path, h.list[0].by, "the patch takes the value away"))
+				violations = append(violations, h.takenAway()...)
 			}
 			continue
 		}
@@ -182,6 +184,17 @@ func (cs *constraints) afterPatch(before, after, patch map[string]any, size int)
 		violations = append(violations, broken...)
 	}
 	return violations, nil
+}
+
+// takenAway says whose constraint a patch breaks that takes the value away: that of any
+// policy but the one that takes it away for good.
+func (h *held) takenAway() []Violation {
+	for _, c := range h.list {
+		if !c.absent {
+			return []Violation{violationOf(h.path, c.by, "the patch takes the value away")}
+		}
+	}
+	return nil
 }
 
 // clash is a keyword that a newer schema loosens or contradicts.

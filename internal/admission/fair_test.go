@@ -78,6 +78,9 @@ func TestWhatAFunctionDoesIsWork(t *testing.T) {
 		"a long pattern match": `regex.match("(a|b|c)*d", input.long)`,
 		"a long range":         `count(numbers.range(1, 100000))`,
 		"a large value":        `sort(input.many)`,
+		"two long lists":       `array.concat(input.many, input.many)`,
+		"a long sum":           `sum(input.many)`,
+		"a long layout":        `time.format([1, "UTC", input.long])`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := compiled(t, Policy{ID: "a", Level: User, Enabled: true, Rego: "package a\n\nmain := {\"x\": " + call + "}"}).Find("a")

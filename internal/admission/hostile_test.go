@@ -35,6 +35,7 @@ func TestRegoThatIsRefused(t *testing.T) {
 		{"a number without end", "package a\n\nmain := 1e100000000", "rego_parse_error"},
 		{"brackets without end", "package a\n\nmain := " + strings.Repeat("[", 5000), "too_large: brackets stand more than 200 deep"},
 		{"too much code", "package a\n#" + strings.Repeat("x", MaxRegoBytes), "too_large: the code has 65547 bytes, a policy at most 65536"},
+		{"a package of many parts", "package a" + strings.Repeat(".b", 100) + "\n\nmain := {}", "1:1: too_large: the package has a name of 101 parts, more than 100"},
 		{"every fault at once", "package a\n\nx := y\n\nz := w", "3:6: rego_unsafe_var_error: var y is unsafe\n5:6: rego_unsafe_var_error: var w is unsafe"},
 		{"two defaults", "package a\n\ndefault main := 1\n\ndefault main := 2", "multiple default rules data.a.main found"},
 		{"two defaults at once", "package a\n\nmain := {\"a\": 1}\n\nmain(x) := x", "conflicting rules data.a.main found"},
@@ -49,14 +50,57 @@ func TestRegoThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestCodeThatDoublesItsTypesCompiles(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("package a\n\nx0 := [1, \"a\", true]\n")
-	for i := range 40 {
-		// Each type is two of the one before.
-		b.WriteString(strings.NewReplacer("$", itoa(i+1), "@", itoa(i)).Replace("x$ := [x@, x@]\n"))
+// The types of this code have more parts than can be counted, and the compiler holds them
+// against each other, or writes them out, part by part.
+func TestCodeThatDoublesItsTypesIsRefused(t *testing.T) {
+	chain := func(name, first, next string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s0%s\n", name, first)
+		for i := range 40 {
+			b.WriteString(strings.NewReplacer("$", name+itoa(i+1), "@", name+itoa(i)).Replace(next) + "\n")
+		}
+		return b.String()
 	}
-	b.WriteString("main := {\"reject\": x40 == [x39, x38]}\n")
+	list := func(name string) string { return chain(name, " := [input.u, 1]", "$ := [@, @]") }
+	for _, c := range []struct{ name, code string }{
+		{"held against each other", "main if x40 == y40\n" + list("x") + list("y")},
+		{"of one rule", "main := x40 if input.a\n\nmain := y40 if input.b\n" + list("x") + list("y")},
+		{"of one rule and its else", "main := x40 if input.a\nelse := y40 if input.b\n" + list("x") + list("y")},
+		{"in one list", "main if {\n\tsome v in [x40, y40]\n\tv\n}\n" + list("x") + list("y")},
+		{"of members", "main.a := x40\n\nmain.b := y40\n" + list("x") + list("y")},
+		{"of objects", "main if x40 == y40\n" + chain("x", " := 1", `$ := {"a": @, "b": @}`) + chain("y", " := 2", `$ := {"a": @, "b": @}`)},
+		{"of functions", "main := x40(1) == 3\n" + chain("x", "(x) := [x, 1]", "$(x) := [@(x), @(x)]")},
+		{"of variables", "main if {\n" + list("x") + "x40 == 3\n}\n"},
+		{"of comprehensions", "main := x40\n" + chain("x", " := [1]", "$ := [[@, @] | some _ in [1]]")},
+		{"of what is taken apart", "main if {\n" + chain("x", " := [input.u]", "[$, _] := [[@, @], 1]") + "x40 == 3\n}\n"},
+		{"in a fault", "main := x40 + 1\n" + list("x")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: "package a\n\n" + c.code})
+			require.ErrorContains(t, err, "too_large: what data.a.")
+		})
+	}
+}
+
+func TestAFaultShowsNoLargeTypes(t *testing.T) {
+	_, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: "package a\n\nmain := x + \"\"\n\nx := [" + strings.Repeat("1, ", 10_000) + "1]"})
+	require.ErrorContains(t, err, "plus: invalid argument(s); the types are too large to be shown")
+	_, err = Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: "package a\n\nmain := [1, 2] + 3"})
+	require.ErrorContains(t, err, "plus: invalid argument(s); have: (array<number, number>")
+}
+
+// Large tables and rules that use each other are what policies are made of.
+func TestLargeCodeCompiles(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("package a\n\ntable := {\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "\t\"k%d\": {\"zone\": \"z%d\", \"size\": %d},\n", i, i, i)
+	}
+	b.WriteString("}\n\nok0 if input.x\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "ok%d if {\n\tok%d\n\trow := table[input.k]\n\t[row.zone, row.size, f(row)] != [\"\", %d, 1]\n}\n", i+1, i, i)
+	}
+	b.WriteString("f(row) := {\"row\": row, \"all\": [r | some r in table]}\n\nmain := {\"reject\": ok200}\n")
 	_, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: b.String()})
 	require.NoError(t, err)
 }
@@ -119,6 +163,15 @@ func TestPoliciesThatFailClosed(t *testing.T) {
 		{"a patch of many steps", `{"patch": {"x": json.patch(numbers.range(1, 50000), [{"op": "add", "path": "/0", "value": 1} | some i in numbers.range(1, 500)])}}`, "eval_builtin_error : comparing so many elements with so many"},
 		{"a part of a long list", `{"patch": {"x": object.subset([1 | some i in numbers.range(1, 50000)], [1 | some i in numbers.range(1, 5000)])}}`, "eval_builtin_error : comparing so many"},
 		{"networks in networks", `{"patch": {"x": net.cidr_contains_matches(n, n)}} if {n := ["10.0.0.0/8" | some i in numbers.range(1, 600)]}`, "eval_builtin_error : comparing so many"},
+		{"JSON of one text many times", `{"reason": json.marshal(l)} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than 1048576 bytes"},
+		{"JSON on lines of one text many times", `{"reason": json.marshal_with_options(l, {"pretty": true})} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"YAML of one text many times", `{"reason": yaml.marshal(l)} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"a query of one text many times", `{"reason": urlquery.encode_object({"a": l})} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"a template of one text many times", `{"reason": $"{l}"} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"ends of one text many times", `{"reject": strings.any_suffix_match(l, ["b"])} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"beginnings of one text many times", `{"reject": strings.any_prefix_match("b", l)} if {l := ` + many + `}`, "eval_builtin_error : a value with texts of more than"},
+		{"all letters of a text but a million", `{"patch": {"x": strings.split_n(a, "", 1000000)}} if {a := ` + long("a", 400) + `}`, "eval_builtin_error : more than 100000 matches in a text"},
+		{"a list that doubles", `{"patch": {"x": count(e)}} if {a := numbers.range(1, 100000); b := array.concat(a, a); c := array.concat(b, b); d := array.concat(c, c); e := array.concat(d, d)}`, "eval_builtin_error : a value of more than 1000000 parts"},
 		{"YAML of many keys", `{"patch": {"x": yaml.unmarshal(concat("", [x | some i in numbers.range(1, 60000); x := sprintf("k%d: 1\n", [i])]))}}`, "eval_builtin_error : YAML of more than 10000 keys and elements"},
 		{"YAML of many short keys", `{"patch": {"x": yaml.is_valid(concat(",", ["a" | some i in numbers.range(1, 60000)]))}}`, "eval_builtin_error : YAML of more than"},
 		{"a factorial", `{"patch": {"x": product(numbers.range(1, 20000))}}`, "eval_builtin_error : a product of so many numbers"},
@@ -130,6 +183,21 @@ func TestPoliciesThatFailClosed(t *testing.T) {
 			require.Contains(t, evaluate(t, `{}`, rego("p", Global, 1, c.result)), "failure of p: "+c.want)
 		})
 	}
+}
+
+// many is Rego for a list that has two megabytes of text, and holds little.
+var many = `[a | some i in numbers.range(1, 10); a := ` + long("a", 400) + `]`
+
+// TestAPayloadIsAsLargeAsItIs patches 200 KB eight times: at one place, and at eight.
+func TestAPayloadIsAsLargeAsItIs(t *testing.T) {
+	patches := func(key string) (list []Policy) {
+		for i := range 8 {
+			list = append(list, rego("p"+itoa(i), Global, i+1, strings.ReplaceAll(`{"patch": {"KEY": a}} if {a := `+long("a", 400)+`}`, "KEY", strings.ReplaceAll(key, "#", itoa(i)))))
+		}
+		return list
+	}
+	require.Contains(t, evaluate(t, `{}`, patches("a")...), "MODIFIED {")
+	require.Contains(t, evaluate(t, `{}`, patches("a#")...), "failure of p5: too_large patch: makes the payload larger than 1048576 bytes")
 }
 
 // long is Rego for a text of that many times 500 letters.
@@ -157,11 +225,11 @@ func TestWhoFindsAllMatchesStopsInTime(t *testing.T) {
 
 // What is bounded does what it did.
 func TestWhatIsFoundIsWhatTheFunctionFinds(t *testing.T) {
-	require.Equal(t, `MODIFIED {"all":["a","aab","a"],"first":["a"],"groups":[["ab","b"]],"indexes":[0,2],"none":[],"places":"-b-c","replaced":"xx","split":["","-","c"],"text":"b","times":6}`,
+	require.Equal(t, `MODIFIED {"all":["a","aab","a"],"first":["a"],"groups":[["ab","b"]],"indexes":[0,2],"none":[],"parts":["a"],"places":"-b-c","replaced":"xx","split":["","-","c"],"text":"b","times":6}`,
 		evaluate(t, `{}`, rego("p", Global, 1, `{"patch": {
 			"all": regex.find_n("a*b|a", "a-aab-a", -1), "first": regex.find_n("a", "aaa", 1), "none": regex.find_n("a", "aaa", 0),
 			"groups": regex.find_all_string_submatch_n("a(b)", "ab", -1), "split": regex.split("a+b?", "aab-ac"),
-			"replaced": regex.replace("abab", "ab", "x"), "indexes": indexof_n("aba", "a"), "places": strings.replace_n({"a": "-"}, "abac"),
+			"replaced": regex.replace("abab", "ab", "x"), "indexes": indexof_n("aba", "a"), "places": strings.replace_n({"a": "-"}, "abac"), "parts": strings.split_n("a,b,c", ",", 1),
 			"text": trim("aba", "a"), "times": product([1, 2, 3]),
 		}}`)))
 }
@@ -171,7 +239,7 @@ func doubled(n int, use string) string {
 	var b strings.Builder
 	b.WriteString("{\"patch\": {\"x\": " + use + "}}\n\nx0 := [input.user_id, 1]\ny0 := [input.user_id, 2]\n")
 	for i := range n {
-		b.WriteString(strings.NewReplacer("$", itoa(i+1), "@", itoa(i)).Replace("x$ := [x@, x@]\ny$ := [y@, y@]\n"))
+		b.WriteString(strings.NewReplacer("$", itoa(i+1), "@", itoa(i)).Replace("x$ := array.concat([x@], [x@])\ny$ := array.concat([y@], [y@])\n"))
 	}
 	return b.String()
 }

@@ -128,6 +128,8 @@ func (a *admissionPolicies) warnings(c *call) func(x projector.AdmissionPolicy) 
 		compiled := now.Find(string(x.ID))
 		if x.Version == 0 { // a dry run; it was compiled a moment ago
 			compiled, _ = a.registry.Compile(ctx, admission.PolicyOf(x.ID, *x.Document))
+		} else if now.Changed(string(x.ID)) != x.Version { // of other code
+			return nil
 		}
 		if compiled == nil {
 			return nil

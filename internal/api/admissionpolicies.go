@@ -44,6 +44,9 @@ func (a *admissionPolicies) create(c *call, id policy.AdmissionPolicyID, d polic
 	if err := a.authors.may(c, d); err != nil {
 		return projector.AdmissionPolicy{}, err
 	}
+	if made, ok, err := a.madeBefore(c, id, "create:admission event"); ok || err != nil {
+		return made, err
+	}
 	return a.write(c, admissionWrite{id: id, document: d, expected: new(uint64), role: "create:admission event"})
 }
 
@@ -83,15 +86,57 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 	if e.ID, err = a.writes.id(c, uuid.Nil, w.role); err != nil {
 		return stored, err
 	}
-	if _, err := a.writes.append(c, streams.Append{Event: e, Again: w.again && c.key != ""}, true); err != nil {
-		return stored, err
-	}
+	v, err := a.writes.append(c, streams.Append{Event: e, Again: w.again && c.key != ""}, true)
 	a.model.Read(func(v *projector.View) {
-		if now, ok := v.Admission().Policy(id); ok {
+		if now, ok := v.Admission().Policy(id); ok && err == nil {
 			stored = now
 		}
 	})
-	return stored, nil
+	if err != nil || stored.Version != v.Seq {
+		// Under its key it was made while this request was under way, or at another worker.
+		if made, ok, failed := a.madeBefore(c, id, w.role); ok {
+			return made, failed
+		}
+	}
+	return stored, err
+}
+
+// madeBefore finds the write that was made under this key, at whichever worker, and what
+// it made of the policy, whatever came after. The error is that the write had another body.
+func (a *admissionPolicies) madeBefore(c *call, id policy.AdmissionPolicyID, role string) (made projector.AdmissionPolicy, ok bool, err error) {
+	if c.key == "" || c.dry || a.writes.Event == nil || a.writes.NextOf == nil {
+		return made, false, nil
+	}
+	e := policy.AdmissionPolicyUpdated{Policy: id}
+	if e.ID, err = a.writes.id(c, uuid.Nil, role); err != nil {
+		return made, false, err
+	}
+	there := false
+	a.model.Read(func(v *projector.View) {
+		verdict := v.WouldAccept(e, a.writes.clock())
+		ok = verdict.Duplicate || verdict.Rejection != nil && verdict.Rejection.Code == projector.CodeStaleEvent
+		made, there = v.Admission().Policy(id)
+	})
+	if !ok || !there { // one that was deleted since is not there again
+		return made, false, nil
+	}
+	m, err := a.writes.made(c.r.Context(), e)
+	if errors.Is(err, streams.ErrNotFound) {
+		return made, true, nil // the log cannot say what it was
+	}
+	if err != nil {
+		return made, true, unread(err)
+	}
+	was, _ := policy.Decode(m.Body)
+	first, ok := was.(policy.AdmissionPolicyUpdated)
+	if !ok {
+		return made, false, nil
+	}
+	if made.CreatedAt.After(m.Time) { // it was deleted and made again since
+		made.CreatedAt = m.Time
+	}
+	made.ID, made.Document, made.CreatedBy, made.Version, made.UpdatedAt = id, &first.Document, first.CreatedBy, m.Seq, m.Time
+	return made, true, sameAs(m, c.asked)
 }
 
 func admissionNotFound(id policy.AdmissionPolicyID) error {
@@ -125,6 +170,11 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 		if err := a.authors.may(c, *stored.Document); err != nil {
 			return err
 		}
+		role := fmt.Sprintf("change:%s:admission event", stored.ID)
+		if made, ok, err := a.madeBefore(c, stored.ID, role); ok || err != nil {
+			stored = made
+			return err
+		}
 		d := *stored.Document
 		expected, err := only.version(stored.Version)
 		if err != nil {
@@ -141,18 +191,7 @@ func (a *admissionPolicies) change(c *call, change func(d *policy.AdmissionPolic
 		if expected == stored.Version && d.Equal(*stored.Document) {
 			return nil
 		}
-		w := admissionWrite{id: stored.ID, document: d, expected: &expected, role: fmt.Sprintf("change:%s:admission event", stored.ID), again: again}
-		present := stored
-		stored, err = a.write(c, w)
-		var pr *resource.Problem
-		if c.key != "" && errors.As(err, &pr) && pr.Code == projector.CodeStaleEvent {
-			// A change under this key was made before, and another since.
-			made := policy.AdmissionPolicyUpdated{Policy: present.ID}
-			if made.ID, err = a.writes.id(c, uuid.Nil, w.role); err != nil {
-				return err
-			}
-			stored, err = present, a.writes.sameBody(c.r.Context(), made, c.asked)
-		}
+		stored, err = a.write(c, admissionWrite{id: stored.ID, document: d, expected: &expected, role: role, again: again})
 		return err
 	}
 	if only.named() {

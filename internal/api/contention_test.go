@@ -170,7 +170,8 @@ func TestAnAdmissionChangeThatExpectsNothingTakesInWhatCameBetween(t *testing.T)
 	b.log.Forget()
 	again := b.do("PUT", path, body("20"), key)
 	b.want(http.StatusOK, "", again)
-	require.Equal(t, 21, into[resource.AdmissionPolicy](t, again).Priority, "what was made before is not made again")
+	require.Equal(t, 20, into[resource.AdmissionPolicy](t, again).Priority, "the answer is that of the first try")
+	require.Equal(t, 21, into[resource.AdmissionPolicy](t, b.do("GET", path, "")).Priority, "what was made before is not made again")
 }
 
 func TestANodeThatAnotherWorkerMadeIsNotMadeAnew(t *testing.T) {

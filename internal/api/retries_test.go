@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -205,6 +206,50 @@ func TestAKeyOfAReleaseBeforeIsTaken(t *testing.T) {
 	a := p.do("POST", policies, draft("db"), keyed)
 	p.want(http.StatusCreated, "", a)
 	require.Equal(t, "web", into[resource.Policy](t, a).Slug)
+}
+
+// TestARetryOfAnAdmissionPolicyIsAnsweredAsTheFirstTry sends a write again after others
+// changed the policy, and gave what it had to another one.
+func TestARetryOfAnAdmissionPolicyIsAnsweredAsTheFirstTry(t *testing.T) {
+	merge := "Content-Type: application/merge-patch+json"
+	for _, c := range []struct {
+		name, method, path, media string
+		draft                     func(t *testing.T) string
+	}{
+		{"a replacement", "PUT", admissions + "/one", "", func(t *testing.T) string { return body(t, "priority", 8, "rego_code", specified(`{}`)) }},
+		{"a change on the older surface", "PATCH", alphas + "/one", merge, func(*testing.T) string { return `{"priority":8}` }},
+		{"a creation on the older surface", "POST", alphas + "?id=two", "", func(*testing.T) string {
+			return `{"display_name":"two","policy_type":"GLOBAL","priority":8,"rego_code":"package x\n"}`
+		}},
+		{"a creation", "POST", admissions, "", func(t *testing.T) string { return admissionDraft(t, "two", "Global", 8, specified("{}")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newPlane(t)
+			a.want(http.StatusCreated, "", a.do("POST", alphas+"?id=one", `{"display_name":"one","policy_type":"GLOBAL","priority":7,"rego_code":"package x\n"}`))
+			headers := []string{keyed}
+			if c.media != "" {
+				headers = append(headers, c.media)
+			}
+			first := a.do(c.method, c.path, c.draft(t), headers...)
+			require.Contains(t, []int{http.StatusOK, http.StatusCreated}, first.StatusCode, "%s", first.body)
+			var list struct{ Policies []struct{ ID, Priority any } }
+			a.do("GET", alphas, "").decode(t, &list)
+			changed := list.Policies[len(list.Policies)-1].ID.(string)
+			a.want(http.StatusOK, "", a.do("PATCH", alphas+"/"+changed, `{"priority":9,"display_name":"three"}`, merge))
+			a.want(http.StatusCreated, "", a.do("POST", alphas+"?id=four", `{"display_name":"two","policy_type":"GLOBAL","priority":8,"rego_code":"package x\n"}`))
+			elsewhere, _ := lateWorker(t, a)
+			for _, w := range []*plane{a, elsewhere} {
+				again := w.do(c.method, c.path, c.draft(t), headers...)
+				require.Equal(t, first.StatusCode, again.StatusCode, "%s", again.body)
+				require.Equal(t, string(first.body), string(again.body))
+				require.Equal(t, first.Header.Get("ETag"), again.Header.Get("ETag"))
+				other := strings.Replace(c.draft(t), "8", "18", 1)
+				refused := w.do(c.method, c.path, other, headers...)
+				require.Contains(t, string(refused.body), "this Idempotency-Key was used for a write with another body")
+			}
+			require.Contains(t, string(a.do("GET", alphas+"/"+changed, "").body), `"priority":9`)
+		})
+	}
 }
 
 // Clients of the older surface know refusals in its own form.
