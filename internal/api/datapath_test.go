@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,6 +94,39 @@ func TestATableFollowsWhatItIsMadeOf(t *testing.T) {
 	// Without the tier, deny goes before allow whatever the order.
 	p.want(http.StatusOK, "", p.do("PATCH", policies+"/"+made.ID.String(), `{"tier":null,"rules":[`+allowWeb+","+denyWeb+`]}`))
 	require.Equal(t, "deny", explain("web"))
+}
+
+// An explanation took the first node of all that have an address, also one that no rule
+// names, where the table, the block and the kernel know only the others.
+func TestAnAddressOfTwoNodesIsTheOneThatTheTableHas(t *testing.T) {
+	p := newPlane(t)
+	p.put("db", `{"labels":{"role":"db"},"addresses":["10.1.0.1"]}`)
+	for _, n := range []string{"web-2", "web-1"} {
+		p.put(n, `{"labels":{"role":"web","name":"`+n+`"},"addresses":["10.2.0.1"]}`)
+	}
+	p.put("cache", `{"labels":{"role":"cache"},"addresses":["10.2.0.1"]}`)
+	p.want(http.StatusCreated, "", p.do("POST", policies, ordered("walls", `,"tier":"admin"`, strings.Replace(allowWeb, `"role=web"`, `"role=web,name=web-1"`, 1), denyWeb)))
+
+	p.agreed("10.2.0.1/32", "10.2.0.1", "allow")
+	p.put("web-1", `{"labels":{"role":"cache"},"addresses":["10.2.0.1"]}`)
+	p.agreed("10.2.0.1/32", "10.2.0.1", "deny")
+	p.put("web-2", `{"labels":{"role":"cache"},"addresses":["10.2.0.1"]}`)
+	p.agreed("0.0.0.0/0", "10.2.0.1", "deny")
+}
+
+// agreed asks for port 5432 of db what an explanation and the first rule of the block
+// about ingress from a source say.
+func (p *plane) agreed(source, peer, want string) {
+	p.t.Helper()
+	a := p.do("GET", "/v1/nodes/db/explain?direction=ingress&protocol=tcp&port=5432&peer="+peer, "")
+	p.want(http.StatusOK, "", a)
+	require.Equal(p.t, want, into[resource.FlowVerdict](p.t, a).Verdict)
+	b := into[resource.NodeState](p.t, p.do("GET", "/v1/nodes/db/state", ""))
+	i := slices.IndexFunc(b.Policy.Rules, func(r resource.Rule) bool {
+		return r.DestinationCIDR == "10.1.0.1/32" && r.SourceCIDR == source
+	})
+	require.GreaterOrEqual(p.t, i, 0, "%+v", b.Policy.Rules)
+	require.Equal(p.t, want, b.Policy.Rules[i].Action)
 }
 
 func TestTheFingerprintOfATableIsOfItsBytes(t *testing.T) {

@@ -83,14 +83,23 @@ func (r *roster) get(id policy.NodeID) *projector.Placed {
 	return nil
 }
 
-// owner is the first node by id that has an address, nil where none has.
-func (r *roster) owner(a netip.Addr) (first *projector.Placed) {
+// owner is the first node by id that has an address, nil where none has. Those that
+// are named go before others.
+func (r *roster) owner(a netip.Addr, named func(*projector.Placed) bool) *projector.Placed {
+	var first, other *projector.Placed
 	for x := range r.all() {
-		if slices.Contains(x.Addresses, a) && (first == nil || x.ID < first.ID) {
-			first = x
+		if !slices.Contains(x.Addresses, a) {
+			continue
+		}
+		at := &other
+		if named(x) {
+			at = &first
+		}
+		if *at == nil || x.ID < (*at).ID {
+			*at = x
 		}
 	}
-	return first
+	return cmp.Or(first, other)
 }
 
 // all are the nodes, in no order.

@@ -102,14 +102,20 @@ type Peer struct {
 	Node policy.NodeID // empty: an address that no node of the project owns
 }
 
+// has reports whether a node is one of the table's identities.
+func (a Answer) has(x *projector.Placed) bool { return !a.changed(x.ID) && a.kinds.Know(x.Node) }
+
+// changed reports whether the table is of a time before a node was as it is.
+func (a Answer) changed(id policy.NodeID) bool { return a.then != nil && a.then.get(id) == nil }
+
 // Find reads a peer: a node of the project, or an address. An address that a
-// node owns is that node. ok is false for what is neither.
+// node owns is that node; where several have it, the first that the table has. ok is false for what is neither.
 func (a Answer) Find(text string) (p Peer, ok bool) {
 	var at *projector.Placed
 	addr, err := netip.ParseAddr(text)
 	if err == nil {
 		addr = addr.Unmap().WithZone("")
-		if at = a.roster.owner(addr); at == nil {
+		if at = a.roster.owner(addr, a.has); at == nil {
 			return Peer{ID: a.Resolve(addr)}, true
 		}
 	} else if at = a.roster.get(policy.NodeID(text)); at == nil {
@@ -117,7 +123,7 @@ func (a Answer) Find(text string) (p Peer, ok bool) {
 	}
 	n := at.Node
 	p.Node = n.ID
-	if a.then != nil && a.then.get(n.ID) == nil { // what changed since is an address like any other
+	if a.changed(n.ID) { // what changed since is an address like any other
 		if !addr.IsValid() && len(n.Addresses) > 0 {
 			addr = n.Addresses[0]
 		}

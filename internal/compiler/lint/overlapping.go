@@ -15,6 +15,7 @@ type Policy struct {
 	source, destination policy.Expr // of the selector, by key
 	ends                []end
 	kinds               []*end // of rules that differ in no more than in which flows they match, one
+	passes              []*end
 }
 
 // NewPolicy makes ready what Overlapping compares, once for as many as it is beside.
@@ -23,6 +24,9 @@ func NewPolicy(slug string, c policy.Content) *Policy {
 	seen := map[kind]bool{}
 	for i := range p.ends {
 		e := &p.ends[i]
+		if e.Action == policy.Pass {
+			p.passes = append(p.passes, e)
+		}
 		if k := kindOf(e); e.Action != policy.Log && !seen[k] {
 			seen[k] = true
 			p.kinds = append(p.kinds, e)
@@ -69,7 +73,12 @@ func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, 
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk}
+	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk, passes: slices.Clone(c.passes)}
+	for _, o := range others {
+		if o != c {
+			b.passes = append(b.passes, o.passes...)
+		}
+	}
 	for _, o := range others {
 		if o != c && c.disagree(o) && meets(c.source, o.source) && meets(c.destination, o.destination) {
 			if err := b.other(o, proceed); err != nil {
@@ -88,6 +97,7 @@ type overlapping struct {
 	mine   []end
 	warned []warned // by rule of mine
 	steps  int      // since proceed was asked
+	passes []*end   // of all policies
 }
 
 // warned are the codes of which a rule has a warning.
@@ -191,10 +201,10 @@ func (b *overlapping) pair(i int, mine *end, j int, their *end, slug string) {
 	}
 	has, before := &b.warned[i], compareEnds(mine, their)
 	switch {
-	case before > 0 && !has.shadowed && their.hides(mine):
+	case before > 0 && !has.shadowed && b.hides(their, mine):
 		has.shadowed = true
 		b.warn(i, slug, CodeShadowed, "it never decides: rule %d (%s) of policy %s goes before it and matches all that it does; remove it, or change their %s", j, their.Action, slug, places(mine, their))
-	case before < 0 && !has.shadows && mine.hides(their):
+	case before < 0 && !has.shadows && b.hides(mine, their):
 		has.shadows = true
 		b.warn(i, slug, CodeShadows, "rule %d (%s) of policy %s never decides beside it: it goes before and matches all that the other does; remove one, or change their %s", j, their.Action, slug, places(mine, their))
 	case mine.tier == their.tier && mine.priority == their.priority:
@@ -224,6 +234,24 @@ func compareEnds(a, b *end) int {
 func (e *end) hides(o *end) bool {
 	return (e.Action != policy.Pass || e.tier == o.tier) && covers(e.Rule, o.Rule) &&
 		e.sides.source.holds(o.sides.source) && e.sides.destination.holds(o.sides.destination)
+}
+
+// hides is hides beside all policies: a pass that stands before e in its tier takes
+// flows to the tier of o past it, and then o decides them.
+func (b *overlapping) hides(e, o *end) bool {
+	switch {
+	case !e.hides(o):
+		return false
+	case e.tier == o.tier:
+		return true
+	}
+	for _, p := range b.passes {
+		b.steps += p.steps(o)
+		if p.tier == e.tier && compareEnds(p, e) < 0 && p.overlaps(o) {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *end) overlaps(o *end) bool {

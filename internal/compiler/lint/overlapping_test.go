@@ -75,6 +75,49 @@ func TestPoliciesOfOneProjectAreHeldAgainstEachOther(t *testing.T) {
 	}
 }
 
+// A pass took flows past the rule that was said to hide another one, which decides
+// them: whoever removed it as advised denied them.
+func TestWhatAPassTakesPastARuleIsNotHidden(t *testing.T) {
+	const any, ten, narrow = `"any"`, "10.0.0.0/8", "10.1.0.0/16"
+	allow := NewPolicy("allows", content(t, "", line("allow", ten, ten, any)))
+	wall := func(rules ...string) *Policy {
+		return NewPolicy("wall", content(t, `,"tier":"admin"`, strings.Join(append(rules, line("deny", ten, ten, any)), ",")))
+	}
+	behind := NewPolicy("passes", content(t, `,"tier":"admin","priority":2000`, line("pass", ten, ten, any)))
+	before := NewPolicy("passes", content(t, `,"tier":"admin","priority":1`, line("pass", narrow, ten, any)))
+	elsewhere := NewPolicy("passes", content(t, `,"tier":"admin","priority":1`, line("pass", "10.0.0.0/8", "192.168.0.0/16", any)))
+	lower := NewPolicy("passes", content(t, "", line("pass", ten, ten, any)))
+	for name, c := range map[string]struct {
+		wall   *Policy
+		beside []*Policy
+		hidden bool
+	}{
+		"nobody passes":                      {wall(), nil, true},
+		"the wall does, before it":           {wall(line("pass", narrow, ten, any)), nil, false},
+		"another policy does, before it":     {wall(), []*Policy{before}, false},
+		"another policy does, behind it":     {wall(), []*Policy{behind}, true},
+		"another policy passes other flows":  {wall(), []*Policy{elsewhere}, true},
+		"another policy does, in other tier": {wall(), []*Policy{lower}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			codes := func(c *Policy, others ...*Policy) (all []string) {
+				for _, w := range besideAll(t, c, others...) {
+					if w.Policy != "passes" {
+						all = append(all, w.Code)
+					}
+				}
+				return all
+			}
+			var shadowed, shadows []string
+			if c.hidden {
+				shadowed, shadows = []string{CodeShadowed}, []string{CodeShadows}
+			}
+			require.Equal(t, shadowed, codes(allow, append([]*Policy{c.wall}, c.beside...)...))
+			require.Equal(t, shadows, codes(c.wall, append([]*Policy{allow}, c.beside...)...))
+		})
+	}
+}
+
 func TestPoliciesThatNoNodeCanHaveBothAreNotCompared(t *testing.T) {
 	rule := line("allow", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
 	deny := line("deny", "10.0.0.0/8", "10.0.0.0/8", `"any"`)
