@@ -49,7 +49,18 @@ func (f agentFlags) enforcer(cmd *cobra.Command, opt agent.Options, c *client.Cl
 		Follow: node.Options{HTTP: shown}, Report: node.ReporterOptions{HTTP: shown},
 		MaxAge: f.maxAge, Traced: opt.Traced, Metrics: opt.Metrics, Log: opt.Log,
 	}
-	return func(ctx context.Context) (running, error) { return agent.OpenEnforcer(ctx, options) }, nil
+	return func(ctx context.Context) (running, error) {
+		unlock, err := lockKernel(kernelLock, opt.Log)
+		if err != nil {
+			return nil, err
+		}
+		e, err := agent.OpenEnforcer(ctx, options)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		return alone{e, unlock}, nil
+	}, nil
 }
 
 // openKernels opens the table in force, and the one that counts.
@@ -144,6 +155,15 @@ root: then nothing is enforced, also after a boot. Stop the agent first.
 			if err != nil {
 				return cli.Failed(exitConfig, "%v", err)
 			}
+			log, err := a.logger(cmd, "text", "info")
+			if err != nil {
+				return err
+			}
+			unlockKernel, err := lockKernel(kernelLock, log)
+			if err != nil {
+				return err // it would put the table back
+			}
+			defer unlockKernel()
 			return agent.RemoveTable(cmd.Context(), kernels, dir)
 		},
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
-	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -148,6 +147,15 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if err != nil {
 		return cli.Usage(cmd, "%q is not a node id", id)
 	}
+	const patience = 5 * time.Second
+	asked := c.Address()
+	if opt.NATS != "" {
+		asked += " or " + node.ShownNATS(opt.NATS)
+	}
+	mute := time.AfterFunc(patience, func() {
+		fmt.Fprintf(a.stderr, "%s edict: there is no answer yet from %s; waiting for it (see --server and --nats)\n", stamp(time.Now()), asked)
+	})
+	defer mute.Stop()
 	var names func(id uuid.UUID) string
 	if a.format == formatTable {
 		project, err := a.projectID(cmd)
@@ -163,7 +171,10 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	seen, shown := 0, shownRows{}
 	applied := func() {}
 	var f *node.Follower
-	tell := a.tellConnected(cmp.Or(streams.PublicURLs(opt.NATS), shownAddress(server)))
+	address := cmp.Or(node.ShownNATS(opt.NATS), shownAddress(server))
+	tell := a.tellConnected(address)
+	trouble := opt.Trouble
+	opt.Trouble = func(err error, pause time.Duration) { mute.Stop(); trouble(err, pause) }
 	header := sync.OnceFunc(func() {
 		if a.format == formatTable {
 			_ = a.tellLine(time.Time{}, "ID", "EVENT", "POLICY", "RULES", "FINGERPRINT") // the next line says if nobody reads
@@ -174,7 +185,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 			fmt.Fprintf(a.stderr, "%s reporting as applied all that the node has now, %s, and then each event\n", stamp(time.Now()), cli.Counted(len(f.Rows()), "policy"))
 		}
 	})
-	opt.Connected = func() { tell(f.Cursor()); reporting(); header(); applied() }
+	opt.Connected = func() { mute.Stop(); tell(f.Cursor()); reporting(); header(); applied() }
 	f = node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()

@@ -1,0 +1,43 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/edictdev/edict/cmd/internal/cli"
+)
+
+// TestOneAgentEnforcesInANetworkNamespace: whichever install roots two agents have.
+func TestOneAgentEnforcesInANetworkNamespace(t *testing.T) {
+	name := fmt.Sprintf("@edict-test-%d", os.Getpid())
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	unlock, err := lockKernel(name, log)
+	require.NoError(t, err)
+	_, err = lockKernel(name, log)
+	require.ErrorContains(t, err, fmt.Sprintf("another edict agent enforces in this network namespace (process %d", os.Getpid()))
+	var failed *cli.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, cli.Unavailable, failed.Code)
+	unlock()
+	again, err := lockKernel(name, log)
+	require.NoError(t, err)
+	again()
+	require.Empty(t, said.String())
+}
+
+// TestWhoCannotChangeRulesHoldsNoAgentUp: anybody may take the name of the lock.
+func TestWhoCannotChangeRulesHoldsNoAgentUp(t *testing.T) {
+	other := uint32(os.Geteuid()) + 12345
+	require.True(t, mayEnforce(&unix.Ucred{Uid: 0}))
+	require.True(t, mayEnforce(&unix.Ucred{Uid: uint32(os.Geteuid())}))
+	require.False(t, mayEnforce(&unix.Ucred{Uid: other}), "a process of another container")
+}
