@@ -105,7 +105,7 @@ again once enough is free: nothing needs to be restarted.`,
 	flags.StringVar(&f.hubText, "hub-bytes", "64MiB", "changes that wait to be sent, for each transport; what is beyond is sent from the read model")
 	flags.StringVar(&f.pastText, "past", "7d", "how long it is kept what nodes lost; who was away for longer pulls its state")
 	flags.StringVar(&f.pastBytesText, "past-bytes", "512MiB", "how much of that is kept at most")
-	countVar(flags, &f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
+	flags.IntVar(&f.opt.TableEntries, "datapath-entries", datapath.DefaultCapacity, "entries that a node's table may have; one that would have more is refused, and the last good one stays")
 	flags.StringVar(&f.minFreeText, "min-free", "256MiB", "free disk below which writes are refused; native NATS producers below half of it")
 	flags.StringVar(&f.projectText, "project-bytes", "4GiB", "how much of the log a project takes in a day before its writes are refused and its native NATS producers shut out; 0: any")
 	flags.StringVar(&f.every, "snapshot-every", "", "make a checkpoint once the newest is so old (10m) or so many events behind (100000); the worker of partition 0 does (default never)")
