@@ -27,16 +27,23 @@ const kernelLock = "@edict-agent-nftables"
 // lockKernel keeps other agents from the tables of this network namespace. Two of them
 // would each undo what the other put in force. A process that dies loses the lock.
 func lockKernel(name string, log *slog.Logger) (unlock func(), err error) {
-	l, err := net.Listen("unix", name)
-	if err == nil {
-		go turnAway(l)
-		return func() { _ = l.Close() }, nil
+	const tries = 20
+	var who *unix.Ucred
+	for try := range tries {
+		var l net.Listener
+		if l, err = net.Listen("unix", name); err == nil {
+			go turnAway(l)
+			return func() { _ = l.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			log.Warn("it cannot be made sure that no other agent enforces here", "error", err)
+			return func() {}, nil
+		}
+		if who, err = lockHolder(name); !errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+		time.Sleep(time.Duration(try) * 10 * time.Millisecond) // it begins just now, or ends
 	}
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		log.Warn("it cannot be made sure that no other agent enforces here", "error", err)
-		return func() {}, nil
-	}
-	who, err := lockHolder(name)
 	var pid int32
 	if err == nil {
 		pid = who.Pid

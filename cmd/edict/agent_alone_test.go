@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -32,6 +33,22 @@ func TestOneAgentEnforcesInANetworkNamespace(t *testing.T) {
 	require.NoError(t, err)
 	again()
 	require.Empty(t, said.String())
+}
+
+// TestAnAgentThatEndsLeavesTheLockToTheNext: between two looks at it the lock may have come
+// free, and who goes on without it would not keep a third one away.
+func TestAnAgentThatEndsLeavesTheLockToTheNext(t *testing.T) {
+	name := fmt.Sprintf("@edict-test-ends-%d", os.Getpid())
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name})) // and nobody answers there
+	log := slog.New(slog.DiscardHandler)
+	time.AfterFunc(20*time.Millisecond, func() { _ = unix.Close(fd) }) // whenever it is, the lock is to be had
+	unlock, err := lockKernel(name, log)
+	require.NoError(t, err)
+	defer unlock()
+	_, err = lockKernel(name, log)
+	require.ErrorContains(t, err, "another edict agent enforces")
 }
 
 // TestWhoCannotChangeRulesHoldsNoAgentUp: anybody may take the name of the lock.

@@ -105,6 +105,32 @@ func TestLargeCodeCompiles(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// All rows of a table have one type, so that many rules may each answer with a row.
+func TestManyRulesAnswerWithRowsOfOneTable(t *testing.T) {
+	var rows, texts strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&rows, "{\"name\": \"n%d\", \"port\": %d},\n", i, i)
+		fmt.Fprintf(&texts, "\"10.0.%d.0/24\",\n", i)
+	}
+	for _, c := range []struct{ name, table, of string }{
+		{"a list", "table := [" + rows.String() + "]", "table"},
+		{"a set", "table := {" + rows.String() + "}", "table"},
+		{"a set of texts", "table := {" + texts.String() + "}", "table"},
+		{"a list in an object", `table := {"rows": [` + rows.String() + "]}", "table.rows"},
+		{"a list of lists", "table := [[" + rows.String() + "]]", "table[_]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			b.WriteString("package a\n\n" + c.table + "\n\nmain := {\"reject\": true, \"reason\": \"no\"} if count(found) > 0\n\n")
+			for i := range 120 {
+				fmt.Fprintf(&b, "found contains x if {\n\tsome x in %s\n\tx == input.f%d\n}\n", c.of, i)
+			}
+			_, err := Compile(t.Context(), Policy{ID: "p", Level: Global, Rego: b.String()})
+			require.NoError(t, err)
+		})
+	}
+}
+
 // TestPoliciesThatFailClosed lists policies that compile and then do something
 // that no request may profit from.
 func TestPoliciesThatFailClosed(t *testing.T) {

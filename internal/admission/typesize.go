@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"strings"
+
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/types"
 )
@@ -24,7 +26,10 @@ func boundTypes(c *ast.Compiler) *ast.Compiler {
 			if !ok {
 				return nil // rules that need themselves are a fault already
 			}
-			s := typeSizes{own: map[string]int{}, below: map[string]int{}, functions: map[string]operandSizes{}}
+			s := typeSizes{
+				own: map[string]int{}, below: map[string]int{}, functions: map[string]operandSizes{},
+				shapes: newShapes(), written: map[string]*ast.Term{}, paths: map[string]int{},
+			}
 			for _, module := range c.Modules { // there is one
 				s.home = module.Package.Path
 			}
@@ -46,6 +51,9 @@ type typeSizes struct {
 	own       map[string]int // of the rules with that ground reference; of functions, of what they give
 	below     map[string]int // of those, and of all rules below it
 	functions map[string]operandSizes
+	shapes    *shapes
+	written   map[string]*ast.Term // the value of the rule with that reference, where it has no variables
+	paths     map[string]int       // sizes of what references lead to in such values
 	vars      map[ast.Var]int
 	large     bool
 }
@@ -71,6 +79,11 @@ func (s *typeSizes) rule(r *ast.Rule) bool {
 		if t != nil {
 			n += s.of(t)
 		}
+	}
+	if v := r.Head.Value; v != nil && ast.IsConstant(v.Value) && len(r.Ref()) == len(s.home)+len(at) && r.Head.Key == nil && len(r.Head.Args) == 0 && s.own[at.String()] == 0 {
+		s.written[at.String()] = v
+	} else {
+		delete(s.written, at.String()) // it may be either of several
 	}
 	s.own[at.String()] += n
 	for i := range len(at) + 1 {
@@ -151,8 +164,18 @@ func (s *typeSizes) of(t *ast.Term) int {
 		n = max(n, s.vars[v])
 	case ast.Ref:
 		n = max(n, s.ref(v))
-	case *ast.Array, ast.Set:
+	case *ast.Array:
 		elements(t, func(e *ast.Term) { n = s.add(n, s.of(e)) })
+	case ast.Set: // its type has one part for all elements that are alike
+		var constants []*ast.Term
+		v.Foreach(func(e *ast.Term) {
+			if ast.IsConstant(e.Value) {
+				constants = append(constants, e)
+			} else {
+				n = s.add(n, s.of(e))
+			}
+		})
+		n = s.add(n, s.shapes.union(constants))
 	case ast.Object:
 		v.Foreach(func(k, e *ast.Term) { n = s.add(n, s.of(k)+s.of(e)) })
 	case *ast.ArrayComprehension:
@@ -184,11 +207,46 @@ func (s *typeSizes) ref(r ast.Ref) int {
 		return s.vars[v]
 	}
 	at := s.within(r)
+	if n, ok := s.inWritten(r, len(at)); ok {
+		return n
+	}
 	n := s.below[at.String()]
 	for i := range len(at) {
 		n = s.add(n, s.own[at[:i].String()])
 	}
 	return n
+}
+
+// inWritten is the size of what a reference leads to within a value that is written out.
+func (s *typeSizes) inWritten(r ast.Ref, ground int) (n int, ok bool) {
+	if ground == 0 {
+		return 0, false
+	}
+	inside := r[len(s.home):]
+	for i := 1; i <= ground && i < len(inside); i++ {
+		rule := inside[:i].String()
+		value, ok := s.written[rule]
+		if !ok {
+			continue
+		}
+		if s.below[rule] != s.own[rule] {
+			return 0, false // other rules are below it
+		}
+		var path strings.Builder
+		path.WriteString(rule)
+		for _, step := range inside[i:] {
+			path.WriteByte(' ')
+			if step.IsGround() {
+				path.WriteString(step.String())
+			}
+		}
+		if n, ok = s.paths[path.String()]; !ok {
+			n = s.add(0, s.shapes.union(selected([]*ast.Term{value}, inside[i:])))
+			s.paths[path.String()] = n
+		}
+		return n, true
+	}
+	return 0, false
 }
 
 // within is the ground part of a reference within the policy's package, as far as rules are

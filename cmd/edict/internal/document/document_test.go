@@ -127,12 +127,25 @@ func TestLinksToDirectoriesAreFollowedOnce(t *testing.T) {
 	for name, text := range map[string]string{filepath.Join(dir, "a.yaml"): "a: 1", filepath.Join(dir, "sub", "b.yaml"): "b: 1", filepath.Join(elsewhere, "c.yaml"): "c: 1"} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	for link, to := range map[string]string{"shared": elsewhere, "sub/up": dir, "again": elsewhere, ".hidden": elsewhere, "nowhere": "not-there", "z.yaml": filepath.Join(elsewhere, "c.yaml")} {
+	for link, to := range map[string]string{"shared": elsewhere, "sub/up": dir, "again": elsewhere, ".hidden": elsewhere, "z.yaml": filepath.Join(elsewhere, "c.yaml")} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	docs, faults := Load([]string{dir}, strings.NewReader(""))
 	require.Equal(t, "1:{\"a\":1}\n1:{\"c\":1}\n1:{\"b\":1}\n1:{\"c\":1}\n", render(docs, faults))
 	require.Equal(t, filepath.Join(dir, "again", "c.yaml"), docs[1].File)
+}
+
+// A link that leads nowhere may be to a directory of policies that is not mounted now.
+func TestALinkThatLeadsNowhereIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("a: 1"), 0o600))
+	require.NoError(t, os.Symlink("not-there", filepath.Join(dir, ".hidden")))
+	docs, faults := Load([]string{dir}, strings.NewReader(""))
+	require.Equal(t, "1:{\"a\":1}\n", render(docs, faults))
+	team := filepath.Join(dir, "team")
+	require.NoError(t, os.Symlink("not-there", team))
+	_, faults = Load([]string{dir}, strings.NewReader(""))
+	require.Equal(t, "! "+dir+": a link leads nowhere; mend or remove it: stat "+team+": no such file or directory\n", render(nil, faults))
 }
 
 // endless is a text that goes on.

@@ -52,7 +52,7 @@ func NoFiles(dir string) Fault {
 // Unreadable is the fault of a file that could not be had.
 func Unreadable(file string, err error) Fault {
 	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if errors.As(err, &pathErr) && pathErr.Path == file {
 		err = pathErr.Err // the path is said already
 	}
 	return Fault{File: file, Message: err.Error(), Unreadable: true}
@@ -161,8 +161,12 @@ func (s *search) entry(path string, entry fs.DirEntry) error {
 		if err == nil && info.IsDir() {
 			return s.directory(path, info)
 		}
-		if entry.IsDir() {
+		read := slices.Contains(s.extensions, filepath.Ext(path)) // its fault stands with the file
+		switch {
+		case entry.IsDir():
 			return err
+		case err != nil && !read: // it may be a directory, whose policies --prune would delete
+			return fmt.Errorf("a link leads nowhere; mend or remove it: %w", err)
 		}
 	}
 	if slices.Contains(s.extensions, filepath.Ext(path)) {
