@@ -30,7 +30,7 @@ type Comparison struct {
 type FlowChange struct {
 	Node          policy.NodeID
 	Direction     datapath.Direction
-	Peer          string // a node's id, or an address that no node owns
+	Peer          string // a node's id, or an address that no node owns, or several do
 	Protocol      datapath.Protocol
 	Port          uint16         // 0 where the protocol has none
 	Before, After datapath.Value // of the zero Rule where none decides
@@ -75,6 +75,7 @@ type comparing struct {
 	own   string        // the policy's id
 	all   []policy.Node // of the project, by id
 	owned addressSet
+	split []splitAddress
 	done  Comparison
 	shown map[shownChange]bool
 }
@@ -90,6 +91,7 @@ func (c *comparing) everybody() {
 	c.all = c.foresight.everybody()
 	slices.SortFunc(c.all, func(a, b policy.Node) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	c.owned = addressesOf(c.all)
+	c.split = splitAddresses(c.all)
 }
 
 // pair is the lists of nodes that enforce the same before, and the same after.
@@ -168,14 +170,15 @@ func (c *comparing) differ(before, after datapath.NodeList) bool {
 // them tells apart, so that these have the same names in both.
 func (c *comparing) pair(p *pair) error {
 	var population datapath.Population
+	kinds := datapath.NewKinds(slices.Concat(p.before.Rules, p.after.Rules))
 	err := c.within(func(w *datapath.Work) (err error) {
-		population, err = datapath.NewKinds(slices.Concat(p.before.Rules, p.after.Rules)).Sort(c.all, w)
+		population, err = kinds.Sort(c.all, w)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	f := &flows{comparing: c, pair: p}
+	f := &flows{comparing: c, pair: p, known: map[[2]datapath.Answers]*flowPeer{}}
 	for i, list := range []datapath.NodeList{p.before, p.after} {
 		err := c.within(func(w *datapath.Work) (err error) {
 			opt := c.opt
@@ -188,5 +191,6 @@ func (c *comparing) pair(p *pair) error {
 		}
 	}
 	f.meet(population)
+	f.meetSplit(kinds)
 	return f.compare()
 }

@@ -47,7 +47,7 @@ func (h *hamlet) world() map[asked]toldVerdict {
 		for _, n := range names {
 			peers = append(peers, string(n))
 		}
-		for _, text := range []string{"10.0.0.1", "10.0.0.7", "10.1.7.7", "10.9.9.9", "192.0.2.1", "2001:db8::1"} {
+		for _, text := range []string{"10.0.0.1", "10.1.0.1", "10.1.1.1", "fd00::1", "10.0.0.7", "10.1.7.7", "10.9.9.9", "192.0.2.1", "2001:db8::1"} {
 			at := netip.MustParseAddr(text)
 			family := func(x netip.Addr) bool { return x.Is4() == at.Is4() }
 			if len(a.Node.Addresses) == 0 || slices.ContainsFunc(a.Node.Addresses, family) {

@@ -21,6 +21,7 @@ type flows struct {
 	*pair
 	tables [2]*datapath.Table // before, after
 	peers  []*flowPeer
+	known  map[[2]datapath.Answers]*flowPeer
 }
 
 // point is a protocol and a port.

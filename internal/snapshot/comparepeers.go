@@ -30,28 +30,84 @@ func addressesOf(nodes []policy.Node) addressSet {
 	return set
 }
 
-// meet finds the peers: of those that both tables answer alike, one.
-func (f *flows) meet(population datapath.Population) {
-	known := map[[2]datapath.Answers]*flowPeer{}
-	add := func(name string, ids [2]datapath.ID) {
-		at := [2]datapath.Answers{f.tables[0].Answers(ids[0]), f.tables[1].Answers(ids[1])}
-		p := known[at]
-		if p == nil {
-			p = &flowPeer{ids: ids}
-			known[at] = p
-			f.peers = append(f.peers, p)
-		}
-		if len(p.names) < 2 {
-			p.names = append(p.names, name)
+// splitAddress is an address that several nodes have, which stand by id. A table has it as
+// the first of them that a rule of its list names.
+type splitAddress struct {
+	addr   netip.Addr
+	owners []policy.Node
+}
+
+func (s splitAddress) owner(of *datapath.Kinds) policy.Node {
+	return s.owners[max(0, slices.IndexFunc(s.owners, of.Know))]
+}
+
+// splitAddresses are those that several of nodes have, which stand by id.
+func splitAddresses(nodes []policy.Node) (all []splitAddress) {
+	first, at := map[netip.Addr]int{}, map[netip.Addr]int{}
+	for i, n := range nodes {
+		for _, a := range n.Addresses {
+			before, twice := first[a]
+			if !twice {
+				first[a] = i
+				continue
+			}
+			k, known := at[a]
+			if !known {
+				k = len(all)
+				at[a] = k
+				all = append(all, splitAddress{a, []policy.Node{nodes[before]}})
+			}
+			all[k].owners = append(all[k].owners, n)
 		}
 	}
+	return all
+}
+
+// add has a peer compared, unless both tables answer another one alike.
+func (f *flows) add(name string, ids [2]datapath.ID) {
+	at := [2]datapath.Answers{f.tables[0].Answers(ids[0]), f.tables[1].Answers(ids[1])}
+	p := f.known[at]
+	if p == nil {
+		p = &flowPeer{ids: ids}
+		f.known[at] = p
+		f.peers = append(f.peers, p)
+	}
+	if len(p.names) < 2 {
+		p.names = append(p.names, name)
+	}
+}
+
+// meetSplit finds the addresses that are one node before the change and another after it.
+// kinds are those of both lists, by which the tables call nodes.
+func (f *flows) meetSplit(kinds *datapath.Kinds) {
+	if len(f.split) == 0 {
+		return
+	}
+	sides := [2]*datapath.Kinds{datapath.NewKinds(f.before.Rules), datapath.NewKinds(f.after.Rules)}
+	for _, s := range f.split {
+		if !f.meets(s.addr) {
+			continue
+		}
+		f.left -= len(s.owners)
+		var ids [2]datapath.ID
+		for i, t := range f.tables {
+			if id, named := kinds.Of(s.owner(sides[i])); named {
+				ids[i], _ = t.ID(id.Name)
+			}
+		}
+		f.add(s.addr.String(), ids)
+	}
+}
+
+// meet finds the peers: of those that both tables answer alike, one.
+func (f *flows) meet(population datapath.Population) {
 	for _, id := range population.Identities {
 		ids := [2]datapath.ID{}
 		for i, t := range f.tables {
 			ids[i], _ = t.ID(id.Name)
 		}
 		for _, n := range population.Members[id.Name][:min(2, len(population.Members[id.Name]))] {
-			add(string(n.ID), ids)
+			f.add(string(n.ID), ids)
 		}
 	}
 	at := func(a netip.Addr) [2]datapath.ID {
@@ -59,12 +115,12 @@ func (f *flows) meet(population datapath.Population) {
 	}
 	for _, block := range f.blocks() {
 		if a, ok := f.inside(block); ok && f.meets(a) {
-			add(a.String(), at(a))
+			f.add(a.String(), at(a))
 		}
 	}
 	for _, a := range unnamed() {
 		if ids := at(a); f.meets(a) && !f.owned[a] && ids == [2]datapath.ID{} {
-			add(a.String(), ids)
+			f.add(a.String(), ids)
 			break
 		}
 	}
