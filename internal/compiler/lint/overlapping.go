@@ -73,12 +73,7 @@ func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, 
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk, passes: slices.Clone(c.passes)}
-	for _, o := range others {
-		if o != c {
-			b.passes = append(b.passes, o.passes...)
-		}
-	}
+	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk, policy: c, others: others}
 	for _, o := range others {
 		if o != c && c.disagree(o) && meets(c.source, o.source) && meets(c.destination, o.destination) {
 			if err := b.other(o, proceed); err != nil {
@@ -97,7 +92,8 @@ type overlapping struct {
 	mine   []end
 	warned []warned // by rule of mine
 	steps  int      // since proceed was asked
-	passes []*end   // of all policies
+	policy *Policy  // whose rules are mine
+	others []*Policy
 }
 
 // warned are the codes of which a rule has a warning.
@@ -245,13 +241,20 @@ func (b *overlapping) hides(e, o *end) bool {
 	case e.tier == o.tier:
 		return true
 	}
-	for _, p := range b.passes {
+	return !b.takesPast(b.policy, e, o) && !slices.ContainsFunc(b.others, func(c *Policy) bool {
+		return c != b.policy && b.takesPast(c, e, o)
+	})
+}
+
+// takesPast reports whether a pass of a policy takes flows of o past e.
+func (b *overlapping) takesPast(c *Policy, e, o *end) bool {
+	for _, p := range c.passes {
 		b.steps += p.steps(o)
 		if p.tier == e.tier && compareEnds(p, e) < 0 && p.overlaps(o) {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 func (e *end) overlaps(o *end) bool {

@@ -232,7 +232,7 @@ func TestPoliciesThatAgreeHaveNoWarning(t *testing.T) {
 			a.Order, b.Order = policy.Order{}, policy.Order{}
 			a, b = NewPolicy("", a.Content), NewPolicy("", b.Content)
 		}
-		all := overlapping{mine: a.ends, warned: make([]warned, len(a.ends))}
+		all := overlapping{mine: a.ends, warned: make([]warned, len(a.ends)), policy: a, others: []*Policy{b}}
 		require.NoError(rt, all.other(b, func() error { return nil }))
 		if had += len(all.found); !a.disagree(b) {
 			agreed++
