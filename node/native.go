@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,7 +76,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		if errors.As(err, new(*url.Error)) {
 			err = errors.New("that is not an address; it is one such as nats://127.0.0.1:4222") // the error has it as it is, with a password
 		}
-		return false, fmt.Errorf("connect to NATS at %s: %w", ShownNATS(f.opt.NATS), natsAccess(f.id, err))
+		return false, fmt.Errorf("connect to NATS at %s: %w", wire.ShownServers(f.opt.NATS), natsAccess(f.id, err))
 	}
 	defer nc.Close()
 	s := &session{f: f, nc: nc, base: nc.NewInbox(), lag: backoff.Backoff{Least: minLag, Most: maxLag}, yield: yield}
@@ -92,22 +91,6 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		err = cause
 	}
 	return s.whole, err
-}
-
-// ShownNATS is the address of NATS servers as it may be shown: without the passwords that
-// it may hold.
-func ShownNATS(servers string) string {
-	parts := strings.Split(servers, ",")
-	for i, p := range parts {
-		if at := strings.LastIndexByte(p, '@'); at >= 0 {
-			scheme, _, found := strings.Cut(p, "://")
-			if !found {
-				scheme = "nats"
-			}
-			parts[i] = scheme + "://" + p[at+1:]
-		}
-	}
-	return strings.Join(parts, ",")
 }
 
 // credentials are the credentials for the server.

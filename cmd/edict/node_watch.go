@@ -17,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
@@ -150,7 +151,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	const patience = 5 * time.Second
 	asked := c.Address()
 	if opt.NATS != "" {
-		asked += " or " + node.ShownNATS(opt.NATS)
+		asked += " or " + wire.ShownServers(opt.NATS)
 	}
 	mute := time.AfterFunc(patience, func() {
 		fmt.Fprintf(a.stderr, "%s edict: there is no answer yet from %s; waiting for it (see --server and --nats)\n", stamp(time.Now()), asked)
@@ -171,7 +172,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	seen, shown := 0, shownRows{}
 	applied := func() {}
 	var f *node.Follower
-	address := cmp.Or(node.ShownNATS(opt.NATS), shownAddress(server))
+	address := cmp.Or(wire.ShownServers(opt.NATS), shownAddress(server))
 	tell := a.tellConnected(address)
 	trouble := opt.Trouble
 	opt.Trouble = func(err error, pause time.Duration) { mute.Stop(); trouble(err, pause) }

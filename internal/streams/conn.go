@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // Durability of a server's acknowledgements, as Conn.Durability says it.
@@ -151,17 +153,7 @@ func where(url string) string {
 	if url == "" {
 		return "the embedded server"
 	}
-	parts := strings.Split(url, ",")
-	for i, p := range parts {
-		if at := strings.LastIndexByte(p, '@'); at >= 0 {
-			scheme, _, found := strings.Cut(p, "://")
-			if !found {
-				scheme = "nats"
-			}
-			parts[i] = scheme + "://" + p[at+1:]
-		}
-	}
-	return strings.Join(parts, ",")
+	return wire.ShownServers(url)
 }
 
 func (c *Conn) handlers(opt ConnectOptions) []nats.Option {
