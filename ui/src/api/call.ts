@@ -56,6 +56,17 @@ export async function call<O extends Operation>(op: O, given: Given<O> = {}, sig
   return (await res.json()) as Answer<O>;
 }
 
+/** All items of a list that the plane gives in pages; ask asks for the page at a cursor, at first for the first one. */
+export async function everyItem<T>(ask: (cursor?: string) => Promise<{ items: T[]; next_cursor: string | null }>): Promise<T[]> {
+  const all: T[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await ask(cursor);
+    all.push(...page.items);
+    if (!page.next_cursor) return all;
+    cursor = page.next_cursor;
+  }
+}
+
 // Statuses by which something in between says that it does not reach the plane, whose own answers are problems.
 const between = [502, 503, 504];
 

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call, type Schemas } from "../api/call";
+import { call, everyItem, type Schemas } from "../api/call";
 import { Empty, Failure, Head, Part, Table, Tag, When } from "../parts/bits";
 import { Trial } from "../parts/trial";
 import { useLoad } from "../state/load";
@@ -25,15 +25,7 @@ export function Admission() {
   );
 }
 
-async function everyPolicy(signal: AbortSignal): Promise<Schemas["AdmissionPolicy"][]> {
-  const all: Schemas["AdmissionPolicy"][] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page: Schemas["AdmissionPolicyPage"] = await call("listAdmissionPolicies", { query: { limit: 200, cursor } }, signal);
-    all.push(...page.items);
-    if (!page.next_cursor) return all;
-    cursor = page.next_cursor;
-  }
-}
+const everyPolicy = (signal: AbortSignal) => everyItem((cursor) => call("listAdmissionPolicies", { query: { limit: 200, cursor } }, signal));
 
 function List({ of }: { of: Schemas["AdmissionPolicy"][] }) {
   return (

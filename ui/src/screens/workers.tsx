@@ -1,4 +1,4 @@
-import { call, type Schemas } from "../api/call";
+import { call, everyItem, type Schemas } from "../api/call";
 import { Fact, Failure, Head, Part, Table, Tag, When } from "../parts/bits";
 import { Chart } from "../parts/chart";
 import { useLoad } from "../state/load";
@@ -109,12 +109,8 @@ const shown = 50;
 // is asked for those of the log's end, and of more of it until there are enough.
 async function lastRejected(head: number, signal: AbortSignal): Promise<Schemas["Rejection"][]> {
   for (let reach = 1000; ; reach *= 4) {
-    const found: Schemas["Rejection"][] = [];
-    for (let after: number | undefined = Math.max(0, head - reach); after !== undefined; ) {
-      const page: Schemas["RejectionPage"] = await call("listRejected", { query: { limit: 200, after } }, signal);
-      found.push(...page.items);
-      after = page.next_cursor ? Number(page.next_cursor) : undefined;
-    }
+    const first = Math.max(0, head - reach);
+    const found = await everyItem((cursor) => call("listRejected", { query: { limit: 200, after: cursor ? Number(cursor) : first } }, signal));
     if (found.length >= shown || reach >= head) return found.slice(-shown).reverse();
   }
 }

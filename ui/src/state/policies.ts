@@ -1,4 +1,4 @@
-import { call, type Schemas } from "../api/call";
+import { call, everyItem, type Schemas } from "../api/call";
 import { project } from "./route";
 
 let known: { project: string; at: number; list: Promise<Schemas["Policy"][]> } | undefined;
@@ -14,11 +14,6 @@ export function allPolicies(): Promise<Schemas["Policy"][]> {
 }
 
 async function walk(of: string): Promise<Schemas["Policy"][]> {
-  const all: Schemas["Policy"][] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page = await call("listPolicies", { path: { project: of }, query: { limit: 200, cursor } });
-    all.push(...page.items);
-    if (!page.next_cursor) return all.sort((a, b) => a.slug.localeCompare(b.slug));
-    cursor = page.next_cursor;
-  }
+  const all = await everyItem((cursor) => call("listPolicies", { path: { project: of }, query: { limit: 200, cursor } }));
+  return all.sort((a, b) => a.slug.localeCompare(b.slug));
 }
