@@ -57,4 +57,9 @@ func TestWhoCannotChangeRulesHoldsNoAgentUp(t *testing.T) {
 	require.True(t, mayEnforce(&unix.Ucred{Uid: 0}))
 	require.True(t, mayEnforce(&unix.Ucred{Uid: uint32(os.Geteuid())}))
 	require.False(t, mayEnforce(&unix.Ucred{Uid: other}), "a process of another container")
+	own := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	require.NoError(t, unix.Capget(&own, &has[0]))
+	may := has[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
+	require.Equal(t, may, mayEnforce(&unix.Ucred{Uid: other, Pid: int32(os.Getpid())}), "a process of another user, by its capabilities")
 }
