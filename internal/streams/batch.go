@@ -133,7 +133,11 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, wait time.Duration) (ack,
 	if err != nil {
 		return ack{}, err
 	}
-	return parseAck(resp)
+	a, err := parseAck(resp)
+	if errors.Is(err, ErrStorage) {
+		c.refused.Store(true)
+	}
+	return a, err
 }
 
 // encoder builds one message after another in the same memory: the client has

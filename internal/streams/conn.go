@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -67,6 +68,9 @@ type Conn struct {
 	replicas int
 	server   *Server  // embedded; nil: external servers
 	writing  *writing // what is written by this process, or through its server
+	// refused is true once a server had no room for what was to be stored, and at first,
+	// when nobody knows: then Writable asks the server.
+	refused atomic.Bool
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -123,6 +127,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	}
 	c.nc = nc
 	c.request = nc.RequestMsgWithContext
+	c.refused.Store(true)
 	if err := c.check(ctx); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("NATS at %s: %w", where(opt.URL), err)

@@ -10,6 +10,7 @@ import (
 const (
 	headerExpectLast  = "Nats-Expected-Last-Subject-Sequence"
 	headerExpectSeq   = "Nats-Expected-Last-Sequence"
+	headerExpectName  = "Nats-Expected-Stream"
 	headerTTL         = "Nats-TTL"
 	headerBatchID     = "Nats-Batch-Id"
 	headerBatchSeq    = "Nats-Batch-Sequence"

@@ -2,11 +2,15 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // stopsWrites are the settings of a log that take an event's way into it: with any
@@ -14,8 +18,8 @@ import (
 var stopsWrites = []string{"subjects", "no_ack", "sealed", "mirror", "subject_transform", "allow_msg_counter", "allow_atomic"}
 
 // Writable says why the log would take no event of the plane now, by the settings
-// and the extent that the stream's leader has; nil: it would. Nothing is written, so
-// a publish may fail all the same.
+// and the extent that the stream's leader has, and by the room in its JetStream; nil: it
+// would. Nothing is written, so a publish may fail all the same.
 func (l *Log) Writable(ctx context.Context) error {
 	info, err := l.c.streamInfo(ctx, LogStream)
 	if err != nil {
@@ -33,6 +37,27 @@ func (l *Log) Writable(ctx context.Context) error {
 	why = append(why, exhausted(info)...)
 	if len(why) > 0 {
 		return fmt.Errorf("stream %s takes no events as it is set (nats stream edit %s): %s", LogStream, LogStream, strings.Join(why, "; "))
+	}
+	return l.room(ctx)
+}
+
+// room asks the server that leads the log for its word on storage, where it refused
+// something before: no API tells what a server, and not only the account, may store. A
+// message of a batch that names no place in it is refused, last of all for that; and
+// should a server not know batches, for the stream that it names.
+func (l *Log) room(ctx context.Context) error {
+	if l.c.server != nil || !l.c.refused.Load() { // whose disk an embedded server writes to sees to that (Server.Refuse)
+		return nil
+	}
+	m := nats.NewMsg(wire.PrefixLog + "none.node.none")
+	m.Header.Set(headerBatchID, "room")
+	m.Header.Set(headerExpectName, "none")
+	l.c.refused.Store(false)
+	switch _, err := l.c.store(ctx, m, requestTimeout); {
+	case errors.Is(err, ErrStorage):
+		return fmt.Errorf("%w: raise max_file_store of the server that leads %s, or the account's max_disk (nats stream info %s), or remove what is not needed", err, LogStream, LogStream)
+	case errors.Is(err, ErrUnknown), errors.Is(err, ErrBusy): // it did not say
+		l.c.refused.Store(true)
 	}
 	return nil
 }

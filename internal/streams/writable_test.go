@@ -5,9 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 func TestALogThatWouldTakeNoEventSaysWhy(t *testing.T) {
@@ -44,6 +47,59 @@ func TestALogThatWouldTakeNoEventSaysWhy(t *testing.T) {
 			require.EqualValues(t, max(cfg.MaxBytes, 0), s.MaxBytes)
 		})
 	}
+}
+
+// The account has no limit here, so nothing but an attempt tells.
+func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
+	t.Parallel()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 20,
+	})
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(within20s))
+	conn := connect(t, ConnectOptions{URL: ns.ClientURL()})
+	l := openLog(t, conn)
+	_, _, err = l.Publish(within(t), Append{Event: node("a", 1)})
+	require.NoError(t, err)
+	heard, err := conn.nc.SubscribeSync(wire.PrefixLog + ">")
+	require.NoError(t, err)
+	require.NoError(t, l.Writable(within(t)))
+
+	_, err = conn.js.CreateStream(within(t), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}})
+	require.NoError(t, err)
+	for err == nil {
+		_, err = conn.js.Publish(within(t), "other", make([]byte, 100<<10))
+	}
+	_, _, err = l.Publish(within(t), Append{Event: node("a", 2)})
+	require.ErrorIs(t, err, ErrStorage)
+	for range 2 { // once is not enough to forget it
+		err = l.Writable(within(t))
+		require.ErrorIs(t, err, ErrStorage)
+		require.ErrorContains(t, err, "raise max_file_store of the server that leads EDICT_LOG")
+	}
+	require.ErrorIs(t, openLog(t, connect(t, ConnectOptions{URL: ns.ClientURL()})).Writable(within(t)), ErrStorage, "a plane that has not written yet asks, too")
+
+	require.NoError(t, conn.js.DeleteStream(within(t), "OTHER"))
+	require.NoError(t, l.Writable(within(t)))
+	asked := pendingOf(t, heard)
+	require.NoError(t, l.Writable(within(t)))
+	require.Equal(t, asked, pendingOf(t, heard), "nothing is sent while nothing was refused")
+	s, err := l.State(within(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.Messages, "nothing was written to find out")
+	_, _, err = l.Publish(within(t), Append{Event: node("a", 2)})
+	require.NoError(t, err)
+}
+
+// pendingOf is how many messages sub has, with all that the server had for it.
+func pendingOf(t *testing.T, sub *nats.Subscription) int {
+	t.Helper()
+	n, _, err := sub.Pending()
+	require.NoError(t, err)
+	return n
 }
 
 func TestASubjectThatNothingServesIsNamedOnce(t *testing.T) {
