@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/knftables"
 
@@ -33,7 +34,16 @@ type stage struct {
 	direction datapath.Direction
 	hook      hook
 	before    []string // rules that come before the look-up
+	arrived   *arrived // what is looked up only when it has arrived; nil: nothing
 	verdict   func(*datapath.Entry) string
+}
+
+// arrived is a second base chain, where packets are that have arrived at the node. Until
+// then some look as if they were for others.
+type arrived struct {
+	priority int
+	policy   knftables.BaseChainPolicy
+	which    []string // matches of the packets that it looks up; the others were looked up, or are no flow of the node
 }
 
 const (
@@ -41,6 +51,19 @@ const (
 	related = "meta l4proto { icmp, icmpv6 } ct state related accept"
 	// neighbours are what IPv6 cannot live without on a link.
 	neighbours = "icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, nd-redirect, mld2-listener-report } accept"
+)
+
+const (
+	// elsewhere is what the node forwards, as far as that shows before addresses are
+	// translated: a broadcast or multicast may be for others, too, such as the machines on
+	// a bridge of the node.
+	elsewhere = "fib daddr type { unicast, broadcast, multicast } accept"
+	// What elsewhere let pass, and is for the node all the same: an address of others that
+	// is translated to the node's, and an address of the node in a VRF, whose routes the
+	// look-up of older kernels does not see.
+	toMany     = "fib daddr type { broadcast, multicast }"
+	translated = "ct status dnat"
+	inVRF      = `meta iifkind "vrf"`
 )
 
 var stages = []stage{
@@ -53,7 +76,8 @@ var stages = []stage{
 		name: "ingress", direction: datapath.Ingress, verdict: filtered,
 		hook: hook{knftables.FilterType, knftables.PreroutingHook, filterPriority, knftables.DropPolicy},
 		// What the node only forwards is not a flow of its own.
-		before: []string{`iifname "lo" accept`, "fib daddr type unicast accept", replies, related, neighbours},
+		before:  []string{`iifname "lo" accept`, elsewhere},
+		arrived: &arrived{filterPriority, knftables.DropPolicy, []string{translated, toMany, inVRF}},
 	},
 	{
 		name: "proxy_egress", direction: datapath.Egress, verdict: redirected,
@@ -199,13 +223,24 @@ func (r *renderer) render(t *Table, owners map[netip.Addr]datapath.ID) {
 		&vmap{six, "ipv6_addr", peers(t, owners, classes, netip.Addr.Is6)},
 	)
 	side := map[datapath.Direction]string{datapath.Egress: "daddr", datapath.Ingress: "saddr"}[r.direction]
-	rules := append(
-		slices.Clone(r.before),
-		"ip "+side+" vmap @"+four,
-		"ip6 "+side+" vmap @"+six,
-		"goto "+last,
+	lookUp := []string{"ip " + side + " vmap @" + four, "ip6 " + side + " vmap @" + six, "goto " + last}
+	if r.arrived == nil {
+		r.chains = append(r.chains, &chain{name: r.name, hook: &r.hook, rules: slices.Concat(r.before, lookUp)})
+		return
+	}
+	flow, input := r.name+"_flow", []string{`iifname "lo" accept`}
+	for _, match := range r.arrived.which {
+		input = append(input, match+" goto "+flow)
+	}
+	r.chains = append(
+		r.chains,
+		&chain{name: r.name, hook: &r.hook, rules: append(slices.Clone(r.before), "goto "+flow)},
+		&chain{
+			name: r.name + "_input", rules: append(input, "accept"),
+			hook: &hook{knftables.FilterType, knftables.InputHook, r.arrived.priority, r.arrived.policy},
+		},
+		&chain{name: flow, rules: slices.Concat([]string{replies, related, neighbours}, lookUp)},
 	)
-	r.chains = append(r.chains, &chain{name: r.name, hook: &r.hook, rules: rules})
 }
 
 // class is the verdict that leads to a chain which answers so. Without a name it
@@ -238,7 +273,7 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 	}
 	r.known[name] = true
 	if len(elements) > 0 {
-		rules = slices.Insert(rules, 0, "meta l4proto . th dport vmap @"+digest)
+		rules = slices.Insert(rules, 0, r.portsOf(elements, digest)...)
 		if !r.known["@"+digest] {
 			r.known["@"+digest] = true
 			r.maps = append(r.maps, &vmap{digest, "inet_proto . inet_service", elements})
@@ -246,6 +281,20 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 	}
 	r.chains = append(r.chains, &chain{name: name, rules: rules})
 	return "goto " + name
+}
+
+// portsOf are the rules that look protocol and port up in a map. A packet that has arrived
+// may have another port than its flow was asked for: of those, the connection knows it.
+func (r *renderer) portsOf(elements []element, vmap string) (rules []string) {
+	if r.arrived == nil {
+		return []string{"meta l4proto . th dport vmap @" + vmap}
+	}
+	for _, p := range ported {
+		if slices.ContainsFunc(elements, func(e element) bool { return strings.HasPrefix(e.key, p.String()+concatenation) }) {
+			rules = append(rules, fmt.Sprintf("meta l4proto %s meta l4proto . ct original proto-dst vmap @%s", p, vmap))
+		}
+	}
+	return append(rules, "ct state invalid,untracked meta l4proto . th dport vmap @"+vmap)
 }
 
 // merged are the verdicts of all ports.
