@@ -129,3 +129,39 @@ func TestBroadcastsOfMachinesOnABridgePass(t *testing.T) {
 	require.True(t, hears(open, enough), "the node, where the table allows it")
 	require.False(t, hears(shut, little), "the node, where the table denies it")
 }
+
+// TestAMapWithoutItsElementsLetsNothingThrough: so the kernel sees a new map for a moment,
+// when the rules that ask it are in force already.
+func TestAMapWithoutItsElementsLetsNothingThrough(t *testing.T) {
+	if !netns.Alone(t) {
+		return
+	}
+	kernel, err := enforce.OpenNft(enforce.TableName)
+	require.NoError(t, err)
+	peer := newWire(t).spaces[0]
+	hello(t, nil, ":22", "denied")
+	hello(t, nil, ":443", "allowed")
+	table := opens(datapath.AnyProtocol, 0)
+	table.Entries[0].Bits = 0
+	table.Entries = append(table.Entries, datapath.Entry{
+		Key:   datapath.Key{Direction: datapath.Ingress, Protocol: datapath.TCP, Port: 22, Bits: 16},
+		Value: datapath.Value{Verdict: datapath.Deny, Precedence: 1},
+	})
+	r, err := enforce.Render(table)
+	require.NoError(t, err)
+	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	get := func(port uint16, patience time.Duration) (text string) {
+		peer.Do(func() { text, _ = call(&net.Dialer{}, netip.AddrPortFrom(node4, port).String(), patience) })
+		return text
+	}
+	require.Equal(t, "allowed", get(443, enough))
+	require.Empty(t, get(22, little))
+	l, err := kernel.List(t.Context())
+	require.NoError(t, err)
+	for name, key := range l.Maps {
+		if key == "inet_proto . inet_service" {
+			nft(t, "flush map inet edict "+name)
+		}
+	}
+	require.Empty(t, get(22, little))
+}

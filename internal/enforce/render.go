@@ -35,7 +35,11 @@ type stage struct {
 	hook      hook
 	before    []string // rules that come before the look-up
 	arrived   *arrived // what is looked up only when it has arrived; nil: nothing
-	verdict   func(*datapath.Entry) string
+	// missed is what becomes of a packet that a map must have an answer for, and has none:
+	// the kernel puts rules in force a moment before the elements of a new map. Empty: as
+	// of those that no map is about.
+	missed  string
+	verdict func(*datapath.Entry) string
 }
 
 // arrived is a second base chain, where packets are that have arrived at the node. Until
@@ -68,24 +72,24 @@ const (
 
 var stages = []stage{
 	{
-		name: "egress", direction: datapath.Egress, verdict: filtered,
+		name: "egress", direction: datapath.Egress, verdict: filtered, missed: "drop",
 		hook:   hook{knftables.FilterType, knftables.OutputHook, filterPriority, knftables.DropPolicy},
 		before: []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", AgentMark), replies, related, neighbours},
 	},
 	{
-		name: "ingress", direction: datapath.Ingress, verdict: filtered,
+		name: "ingress", direction: datapath.Ingress, verdict: filtered, missed: "drop",
 		hook: hook{knftables.FilterType, knftables.PreroutingHook, filterPriority, knftables.DropPolicy},
 		// What the node only forwards is not a flow of its own.
 		before:  []string{`iifname "lo" accept`, elsewhere},
 		arrived: &arrived{filterPriority, knftables.DropPolicy, []string{translated, toMany, inVRF}},
 	},
 	{
-		name: "proxy_egress", direction: datapath.Egress, verdict: redirected,
+		name: "proxy_egress", direction: datapath.Egress, verdict: redirected, missed: "drop",
 		hook:   hook{knftables.NATType, knftables.OutputHook, natPriority, knftables.AcceptPolicy},
 		before: []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", ProxyMark)},
 	},
 	{
-		name: "proxy_ingress", direction: datapath.Ingress, verdict: redirected,
+		name: "proxy_ingress", direction: datapath.Ingress, verdict: redirected, missed: "drop",
 		hook:   hook{knftables.NATType, knftables.PreroutingHook, natPriority, knftables.AcceptPolicy},
 		before: []string{`iifname "lo" accept`, "fib daddr type unicast accept"},
 	},
@@ -248,11 +252,18 @@ func (r *renderer) render(t *Table, owners map[netip.Addr]datapath.ID) {
 // and one that is there already is right.
 func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) string) string {
 	other := verdict(a.other)
+	whole := r.missed != "" && other != r.missed
 	var elements []element
+	var looked []string
 	for _, p := range ported {
-		for _, s := range merged(a.ports[p], verdict) {
-			if s.value != other {
-				elements = append(elements, element{p.String() + " . " + interval(s.from, s.to, portText), s.value})
+		spans := merged(a.ports[p], verdict)
+		if len(spans) == 1 && spans[0].value == other {
+			continue
+		}
+		looked = append(looked, p.String())
+		for _, s := range spans {
+			if whole || s.value != other {
+				elements = append(elements, element{p.String() + concatenation + interval(s.from, s.to, portText), s.value})
 			}
 		}
 	}
@@ -273,7 +284,11 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 	}
 	r.known[name] = true
 	if len(elements) > 0 {
-		rules = slices.Insert(rules, 0, r.portsOf(elements, digest)...)
+		look := r.portsOf(looked, digest)
+		if whole {
+			look = append(look, "meta l4proto { "+strings.Join(looked, ", ")+" } "+r.missed)
+		}
+		rules = slices.Insert(rules, 0, look...)
 		if !r.known["@"+digest] {
 			r.known["@"+digest] = true
 			r.maps = append(r.maps, &vmap{digest, "inet_proto . inet_service", elements})
@@ -285,14 +300,12 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 
 // portsOf are the rules that look protocol and port up in a map. A packet that has arrived
 // may have another port than its flow was asked for: of those, the connection knows it.
-func (r *renderer) portsOf(elements []element, vmap string) (rules []string) {
+func (r *renderer) portsOf(protocols []string, vmap string) (rules []string) {
 	if r.arrived == nil {
 		return []string{"meta l4proto . th dport vmap @" + vmap}
 	}
-	for _, p := range ported {
-		if slices.ContainsFunc(elements, func(e element) bool { return strings.HasPrefix(e.key, p.String()+concatenation) }) {
-			rules = append(rules, fmt.Sprintf("meta l4proto %s meta l4proto . ct original proto-dst vmap @%s", p, vmap))
-		}
+	for _, p := range protocols {
+		rules = append(rules, fmt.Sprintf("meta l4proto %s meta l4proto . ct original proto-dst vmap @%s", p, vmap))
 	}
 	return append(rules, "ct state invalid,untracked meta l4proto . th dport vmap @"+vmap)
 }
