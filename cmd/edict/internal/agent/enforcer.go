@@ -121,6 +121,7 @@ type Enforcer struct {
 	// again without being asked: else a change right after it would hide it.
 	drift   error
 	driftAt time.Time
+	lost    error // what others made of the rules, and could not be put right; nil: nothing
 }
 
 // OpenEnforcer applies the kept table, and nothing more: no plane is asked. That
@@ -211,7 +212,7 @@ func (e *Enforcer) take(ctx context.Context, text []byte) error {
 	if err := e.nft.Apply(ctx, ruleset); err != nil {
 		return e.takeBack(ctx, err)
 	}
-	e.ruleset = ruleset
+	e.ruleset, e.lost = ruleset, nil
 	e.status.apply(table, ruleset.Elements(), e.opt.Now())
 	return nil
 }
@@ -303,6 +304,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.say(rep, drift, err)
 	}
 	e.status.miss(unkept)
+	e.status.lost = e.lost != nil
 	e.status.hear(e.follower.StreamError())
 	e.logChange(causes...)
 }
@@ -340,6 +342,8 @@ func (e *Enforcer) logChange(causes ...string) {
 	case now.Fingerprint != before.Fingerprint:
 	case before.unkept && now.Error == "":
 		log.Info("the table in force is kept", "version", now.Version)
+	case now.lost && !before.lost:
+		log.Error("the rules that were applied are not in force any more, and cannot be put back", "version", now.Version, "error", now.Error)
 	case now.State == before.State && (now.Error == "") == (before.Error == ""):
 	case now.State == StateStale && before.State != StateStale:
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
@@ -374,6 +378,9 @@ func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
 	if broken != nil && e.ruleset == before && !errors.As(err, new(*refusedError)) {
 		err = &refusedError{broken}
 	}
+	if e.lost != nil {
+		err = &refusedError{fmt.Errorf("%w; it cannot be put right: %w", e.lost, err)}
+	}
 	return drift, err
 }
 
@@ -383,14 +390,17 @@ func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
 	if err != nil || e.ruleset == nil || known && found == nil {
 		return nil, err
 	}
+	if found != nil {
+		e.lost = found
+	}
 	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
 		return nil, err
 	}
-	if found == nil {
+	if drift, e.lost = e.lost, nil; drift == nil {
 		return nil, nil // the last transaction failed
 	}
-	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", found)
-	return found, nil
+	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", drift)
+	return drift, nil
 }
 
 func (e *Enforcer) fetch(ctx context.Context) error {

@@ -311,7 +311,7 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 		b.plane.put(tableOf(6, allowTCP(444)), nil)
 		s := next()
 		require.Equal(t, agent.StateRefused, s.State)
-		require.Contains(t, s.Error, "what was in force stays: no room")
+		require.Contains(t, s.Error, "which changed nothing: no room")
 		require.Equal(t, before, b.rules())
 		b.kernel.Refuse(nil)
 		require.Equal(t, agent.StateCurrent, next().State)
@@ -335,7 +335,7 @@ func TestNothingIsReportedThatTheKernelRefused(t *testing.T) {
 	said := b.events.reports()
 	require.NotEmpty(t, said, "what waited to be said was said at its end")
 	for _, r := range said {
-		require.Contains(t, r, `"outcome":"refused","reason":"nft refused the transaction, and what was in force stays: no room"`)
+		require.Contains(t, r, `"outcome":"refused","reason":"nft refused the transaction, which changed nothing: no room"`)
 	}
 	b.kernel.Refuse(nil)
 	b.life(func(next func() agent.Status) {

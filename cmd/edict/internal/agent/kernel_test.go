@@ -5,6 +5,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,8 @@ func TestATableThatCannotBePutBackDoesNotKeepTheNextOneOut(t *testing.T) {
 		s := next()
 		require.Equal(t, agent.StateRefused, s.State)
 		require.Contains(t, s.Error, "message too long")
+		require.Contains(t, next().Error, "there is no table; it cannot be put right", "nobody may think that the rules are in force")
+		require.NotContains(t, s.Error, "stays")
 
 		b.plane.put(tableOf(6, allowTCP(80)), nil)
 		s = next()
@@ -107,4 +110,28 @@ func TestRemoveDoesWhatItCan(t *testing.T) {
 	require.ErrorContains(t, err, "nft delete table inet")
 	require.Empty(t, b.rules())
 	require.NoFileExists(t, b.dir+"/table.json")
+}
+
+// TestRulesThatCannotBePutBackAreSaidToBeLost, to the plane and in the log, until they are
+// in force again; then that is said.
+func TestRulesThatCannotBePutBackAreSaidToBeLost(t *testing.T) {
+	b, said := heard(t)
+	var log syncBuffer
+	b.log = slog.New(slog.NewTextHandler(&log, nil))
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		b.kernel.Refuse(errors.New("busy"))
+		b.kernel.Forget()
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.Eventually(t, func() bool { return next().State == agent.StateRefused }, 20*time.Second, time.Millisecond)
+		said.until(t, next, policy.OutcomeRefused, "there is no table; it cannot be put right")
+		b.plane.put(nil, errors.New("away"))
+		require.Contains(t, next().Error, "there is no table; it cannot be put right")
+		b.kernel.Refuse(nil)
+		require.Eventually(t, func() bool { next(); return strings.Contains(b.rules(), "tcp . 443 : accept") }, 20*time.Second, time.Millisecond)
+	})
+	require.Contains(t, log.String(), "the rules that were applied are not in force any more, and cannot be put back")
+	require.NotContains(t, log.String(), "the rules in force stay")
+	require.Contains(t, log.String(), "they are in force again")
 }
