@@ -107,7 +107,7 @@ const exitConfig = 78
 func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	a.tellNoContext(cmd)
 	if f.apply != "" {
-		a.creds.dial = enforce.AgentDialer().DialContext
+		a.creds.dial = enforce.Lasting(enforce.AgentDialer().DialContext)
 	}
 	c, err := a.client(cmd)
 	if err != nil {

@@ -25,17 +25,20 @@ const AuditTableName = "edict_audit"
 const auditPriority = filterPriority + 1
 
 var auditStages = []stage{
-	auditStage("egress", datapath.Egress, knftables.OutputHook, fmt.Sprintf("meta mark %#08x accept", AgentMark), `oifname "lo" accept`),
-	auditStage("ingress", datapath.Ingress, knftables.PreroutingHook, "fib daddr type unicast accept", `iifname "lo" accept`),
-}
-
-func auditStage(name string, d datapath.Direction, at knftables.BaseChainHook, exempt ...string) stage {
-	return stage{
-		name: name, direction: d,
-		hook:    hook{knftables.FilterType, at, auditPriority, knftables.AcceptPolicy},
-		before:  append(exempt, replies, related, neighbours),
-		verdict: func(e *datapath.Entry) string { return counted(d, e) },
-	}
+	{
+		name: "egress", direction: datapath.Egress,
+		hook:    hook{knftables.FilterType, knftables.OutputHook, auditPriority, knftables.AcceptPolicy},
+		before:  []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", AgentMark), replies, related, neighbours},
+		verdict: func(e *datapath.Entry) string { return counted(datapath.Egress, e) },
+	},
+	{
+		name: "ingress", direction: datapath.Ingress,
+		hook:   hook{knftables.FilterType, knftables.PreroutingHook, auditPriority, knftables.AcceptPolicy},
+		before: []string{`iifname "lo" accept`, elsewhere},
+		// What was translated may have been looked up before: it would be counted twice.
+		arrived: &arrived{auditPriority, knftables.AcceptPolicy, []string{toMany, inVRF}},
+		verdict: func(e *datapath.Entry) string { return counted(datapath.Ingress, e) },
+	},
 }
 
 // counted counts what a filter would drop, and lets it go on.

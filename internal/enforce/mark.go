@@ -2,7 +2,9 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -26,6 +28,33 @@ func AgentDialer() *net.Dialer {
 		Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return names.DialContext(ctx, network, address)
 		}},
+	}
+}
+
+// Dial opens a connection.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Lasting dials as dial does. Where a name cannot be resolved just now, it goes to the
+// address that it reached last under that name: a resolver on the node, such as
+// systemd-resolved, asks others in its own name, and a policy may forbid it that.
+func Lasting(dial Dial) Dial {
+	var reached sync.Map // by network and address
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		name := [2]string{network, address}
+		c, err := dial(ctx, network, address)
+		if err == nil {
+			reached.Store(name, c.RemoteAddr().String())
+			return c, nil
+		}
+		var unresolved *net.DNSError
+		last, known := reached.Load(name)
+		if !known || !errors.As(err, &unresolved) || unresolved.IsNotFound || ctx.Err() != nil {
+			return nil, err
+		}
+		if c, failed := dial(ctx, network, last.(string)); failed == nil {
+			return c, nil
+		}
+		return nil, err
 	}
 }
 

@@ -111,7 +111,7 @@ func (n *Nftables) Apply(ctx context.Context, r *Ruleset) error {
 	tx := n.kernel.NewTransaction()
 	r.replace(tx)
 	if err := n.kernel.Run(ctx, tx); err != nil {
-		return fmt.Errorf("nft refused the transaction, and what was in force stays: %w", err)
+		return fmt.Errorf("nft refused the transaction, which changed nothing: %w", err)
 	}
 	return n.readBack(ctx, r)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/knftables"
 
@@ -33,7 +34,20 @@ type stage struct {
 	direction datapath.Direction
 	hook      hook
 	before    []string // rules that come before the look-up
-	verdict   func(*datapath.Entry) string
+	arrived   *arrived // what is looked up only when it has arrived; nil: nothing
+	// missed is what becomes of a packet that a map must have an answer for, and has none:
+	// the kernel puts rules in force a moment before the elements of a new map. Empty: as
+	// of those that no map is about.
+	missed  string
+	verdict func(*datapath.Entry) string
+}
+
+// arrived is a second base chain, where packets are that have arrived at the node. Until
+// then some look as if they were for others.
+type arrived struct {
+	priority int
+	policy   knftables.BaseChainPolicy
+	which    []string // matches of the packets that it looks up; the others were looked up, or are no flow of the node
 }
 
 const (
@@ -43,25 +57,39 @@ const (
 	neighbours = "icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, nd-redirect, mld2-listener-report } accept"
 )
 
+const (
+	// elsewhere is what the node forwards, as far as that shows before addresses are
+	// translated: a broadcast or multicast may be for others, too, such as the machines on
+	// a bridge of the node.
+	elsewhere = "fib daddr type { unicast, broadcast, multicast } accept"
+	// What elsewhere let pass, and is for the node all the same: an address of others that
+	// is translated to the node's, and an address of the node in a VRF, whose routes the
+	// look-up of older kernels does not see.
+	toMany     = "fib daddr type { broadcast, multicast }"
+	translated = "ct status dnat"
+	inVRF      = `meta iifkind "vrf"`
+)
+
 var stages = []stage{
 	{
-		name: "egress", direction: datapath.Egress, verdict: filtered,
+		name: "egress", direction: datapath.Egress, verdict: filtered, missed: "drop",
 		hook:   hook{knftables.FilterType, knftables.OutputHook, filterPriority, knftables.DropPolicy},
 		before: []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", AgentMark), replies, related, neighbours},
 	},
 	{
-		name: "ingress", direction: datapath.Ingress, verdict: filtered,
+		name: "ingress", direction: datapath.Ingress, verdict: filtered, missed: "drop",
 		hook: hook{knftables.FilterType, knftables.PreroutingHook, filterPriority, knftables.DropPolicy},
 		// What the node only forwards is not a flow of its own.
-		before: []string{`iifname "lo" accept`, "fib daddr type unicast accept", replies, related, neighbours},
+		before:  []string{`iifname "lo" accept`, elsewhere},
+		arrived: &arrived{filterPriority, knftables.DropPolicy, []string{translated, toMany, inVRF}},
 	},
 	{
-		name: "proxy_egress", direction: datapath.Egress, verdict: redirected,
+		name: "proxy_egress", direction: datapath.Egress, verdict: redirected, missed: "drop",
 		hook:   hook{knftables.NATType, knftables.OutputHook, natPriority, knftables.AcceptPolicy},
 		before: []string{`oifname "lo" accept`, fmt.Sprintf("meta mark %#08x accept", ProxyMark)},
 	},
 	{
-		name: "proxy_ingress", direction: datapath.Ingress, verdict: redirected,
+		name: "proxy_ingress", direction: datapath.Ingress, verdict: redirected, missed: "drop",
 		hook:   hook{knftables.NATType, knftables.PreroutingHook, natPriority, knftables.AcceptPolicy},
 		before: []string{`iifname "lo" accept`, "fib daddr type unicast accept"},
 	},
@@ -199,13 +227,24 @@ func (r *renderer) render(t *Table, owners map[netip.Addr]datapath.ID) {
 		&vmap{six, "ipv6_addr", peers(t, owners, classes, netip.Addr.Is6)},
 	)
 	side := map[datapath.Direction]string{datapath.Egress: "daddr", datapath.Ingress: "saddr"}[r.direction]
-	rules := append(
-		slices.Clone(r.before),
-		"ip "+side+" vmap @"+four,
-		"ip6 "+side+" vmap @"+six,
-		"goto "+last,
+	lookUp := []string{"ip " + side + " vmap @" + four, "ip6 " + side + " vmap @" + six, "goto " + last}
+	if r.arrived == nil {
+		r.chains = append(r.chains, &chain{name: r.name, hook: &r.hook, rules: slices.Concat(r.before, lookUp)})
+		return
+	}
+	flow, input := r.name+"_flow", []string{`iifname "lo" accept`}
+	for _, match := range r.arrived.which {
+		input = append(input, match+" goto "+flow)
+	}
+	r.chains = append(
+		r.chains,
+		&chain{name: r.name, hook: &r.hook, rules: append(slices.Clone(r.before), "goto "+flow)},
+		&chain{
+			name: r.name + "_input", rules: append(input, "accept"),
+			hook: &hook{knftables.FilterType, knftables.InputHook, r.arrived.priority, r.arrived.policy},
+		},
+		&chain{name: flow, rules: slices.Concat([]string{replies, related, neighbours}, lookUp)},
 	)
-	r.chains = append(r.chains, &chain{name: r.name, hook: &r.hook, rules: rules})
 }
 
 // class is the verdict that leads to a chain which answers so. Without a name it
@@ -213,11 +252,18 @@ func (r *renderer) render(t *Table, owners map[netip.Addr]datapath.ID) {
 // and one that is there already is right.
 func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) string) string {
 	other := verdict(a.other)
+	whole := r.missed != "" && other != r.missed
 	var elements []element
+	var looked []string
 	for _, p := range ported {
-		for _, s := range merged(a.ports[p], verdict) {
-			if s.value != other {
-				elements = append(elements, element{p.String() + " . " + interval(s.from, s.to, portText), s.value})
+		spans := merged(a.ports[p], verdict)
+		if len(spans) == 1 && spans[0].value == other {
+			continue
+		}
+		looked = append(looked, p.String())
+		for _, s := range spans {
+			if whole || s.value != other {
+				elements = append(elements, element{p.String() + concatenation + interval(s.from, s.to, portText), s.value})
 			}
 		}
 	}
@@ -238,7 +284,11 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 	}
 	r.known[name] = true
 	if len(elements) > 0 {
-		rules = slices.Insert(rules, 0, "meta l4proto . th dport vmap @"+digest)
+		look := r.portsOf(looked, digest)
+		if whole {
+			look = append(look, "meta l4proto { "+strings.Join(looked, ", ")+" } "+r.missed)
+		}
+		rules = slices.Insert(rules, 0, look...)
 		if !r.known["@"+digest] {
 			r.known["@"+digest] = true
 			r.maps = append(r.maps, &vmap{digest, "inet_proto . inet_service", elements})
@@ -246,6 +296,18 @@ func (r *renderer) class(name string, a answers, verdict func(*datapath.Entry) s
 	}
 	r.chains = append(r.chains, &chain{name: name, rules: rules})
 	return "goto " + name
+}
+
+// portsOf are the rules that look protocol and port up in a map. A packet that has arrived
+// may have another port than its flow was asked for: of those, the connection knows it.
+func (r *renderer) portsOf(protocols []string, vmap string) (rules []string) {
+	if r.arrived == nil {
+		return []string{"meta l4proto . th dport vmap @" + vmap}
+	}
+	for _, p := range protocols {
+		rules = append(rules, fmt.Sprintf("meta l4proto %s meta l4proto . ct original proto-dst vmap @%s", p, vmap))
+	}
+	return append(rules, "ct state invalid,untracked meta l4proto . th dport vmap @"+vmap)
 }
 
 // merged are the verdicts of all ports.

@@ -78,10 +78,13 @@ type EnforcerOptions struct {
 	// Patience bounds the wait for a table; 0 is DefaultPatience. Without it a plane that
 	// has stopped, and whose connections stand, would keep the agent from ever looking again.
 	Patience time.Duration
-	Metrics  *Metrics // nil: nowhere
-	Log      *slog.Logger
-	FS       FS // nil: the disk
-	Now      func() time.Time
+	// KernelPatience bounds a run of nft; 0 is DefaultKernelPatience. One that never ends
+	// would keep the agent from ever looking again, and from saying so.
+	KernelPatience time.Duration
+	Metrics        *Metrics // nil: nowhere
+	Log            *slog.Logger
+	FS             FS // nil: the disk
+	Now            func() time.Time
 	// Looked hears the status after each look at the plane; nil: nobody does.
 	Looked func(Status)
 	// Traced hears of each look that followed changes with traces, which it gets as
@@ -118,6 +121,7 @@ type Enforcer struct {
 	// again without being asked: else a change right after it would hide it.
 	drift   error
 	driftAt time.Time
+	lost    error // what others made of the rules, and could not be put right; nil: nothing
 }
 
 // OpenEnforcer applies the kept table, and nothing more: no plane is asked. That
@@ -138,7 +142,14 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if opt.Patience <= 0 {
 		opt.Patience = DefaultPatience
 	}
+	if opt.KernelPatience <= 0 {
+		opt.KernelPatience = DefaultKernelPatience
+	}
 	opt.Tables = patient{opt.Tables, opt.Patience}
+	opt.Kernel = patientKernel{opt.Kernel, opt.KernelPatience}
+	if opt.AuditKernel != nil {
+		opt.AuditKernel = patientKernel{opt.AuditKernel, opt.KernelPatience}
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -201,7 +212,7 @@ func (e *Enforcer) take(ctx context.Context, text []byte) error {
 	if err := e.nft.Apply(ctx, ruleset); err != nil {
 		return e.takeBack(ctx, err)
 	}
-	e.ruleset = ruleset
+	e.ruleset, e.lost = ruleset, nil
 	e.status.apply(table, ruleset.Elements(), e.opt.Now())
 	return nil
 }
@@ -293,6 +304,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		e.say(rep, drift, err)
 	}
 	e.status.miss(unkept)
+	e.status.lost = e.lost != nil
 	e.status.hear(e.follower.StreamError())
 	e.logChange(causes...)
 }
@@ -330,6 +342,8 @@ func (e *Enforcer) logChange(causes ...string) {
 	case now.Fingerprint != before.Fingerprint:
 	case before.unkept && now.Error == "":
 		log.Info("the table in force is kept", "version", now.Version)
+	case now.lost && !before.lost:
+		log.Error("the rules that were applied are not in force any more, and cannot be put back", "version", now.Version, "error", now.Error)
 	case now.State == before.State && (now.Error == "") == (before.Error == ""):
 	case now.State == StateStale && before.State != StateStale:
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
@@ -351,16 +365,23 @@ func (e *Enforcer) logChange(causes ...string) {
 }
 
 // refresh puts right what others made of the rules, and then applies the table that
-// the plane serves. drift says what it put right; nil: nothing.
+// the plane serves, also where the one before cannot be put right: it may be why.
+// drift says what it put right; nil: nothing.
 func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
-	if drift, err = e.restore(ctx); err != nil {
-		return drift, &refusedError{err}
-	}
+	drift, broken := e.restore(ctx)
 	// The plane may be away, and what kept the kernel from taking the table at a boot over.
 	if e.ruleset == nil && e.kept != nil && e.take(ctx, e.kept) == nil {
 		e.kept = nil
 	}
-	return drift, e.fetch(ctx)
+	before := e.ruleset
+	err = e.fetch(ctx)
+	if broken != nil && e.ruleset == before && !errors.As(err, new(*refusedError)) {
+		err = &refusedError{broken}
+	}
+	if e.lost != nil {
+		err = &refusedError{fmt.Errorf("%w; it cannot be put right: %w", e.lost, err)}
+	}
+	return drift, err
 }
 
 // restore has the kernel hold what was applied last.
@@ -369,14 +390,17 @@ func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
 	if err != nil || e.ruleset == nil || known && found == nil {
 		return nil, err
 	}
+	if found != nil {
+		e.lost = found
+	}
 	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
 		return nil, err
 	}
-	if found == nil {
+	if drift, e.lost = e.lost, nil; drift == nil {
 		return nil, nil // the last transaction failed
 	}
-	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", found)
-	return found, nil
+	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", drift)
+	return drift, nil
 }
 
 func (e *Enforcer) fetch(ctx context.Context) error {
@@ -424,13 +448,14 @@ func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
 
 // RemoveTable takes what an Enforcer did out of the kernel, and forgets the kept
-// table. Nothing is enforced then.
+// table. Nothing is enforced then. Where one part of it fails the others are done.
 func RemoveTable(ctx context.Context, kernels []enforce.Kernel, dir string) error {
+	var failed []error
 	for _, k := range kernels {
 		if err := enforce.NewNftables(k).Remove(ctx); err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("a table of the agent may still be in the kernel; try again, or remove it yourself (nft delete table inet %s or %s): %w", enforce.TableName, enforce.AuditTableName, err))
 		}
 	}
 	r := root{tree.Disk{}, dir}
-	return errors.Join(r.fs.RemoveAll(r.path(tableFile)), r.fs.RemoveAll(r.path(statusFile)), r.sweep(tableFile, statusFile), r.fs.SyncDir(dir))
+	return errors.Join(append(failed, r.fs.RemoveAll(r.path(tableFile)), r.fs.RemoveAll(r.path(statusFile)), r.sweep(tableFile, statusFile), r.fs.SyncDir(dir))...)
 }

@@ -108,12 +108,13 @@ type bench struct {
 	deaf   bool // the plane's events cannot be read
 	said   agent.Reports
 
-	through  enforce.Kernel  // in front of kernel; nil: nothing is
-	tables   agent.Tables    // in place of plane; nil: plane
-	log      *slog.Logger    // nil: nobody reads it
-	disk     agent.FS        // nil: the machine's
-	patience time.Duration   // with which it waits for a table
-	enforcer *agent.Enforcer // of the present life
+	through        enforce.Kernel  // in front of kernel; nil: nothing is
+	tables         agent.Tables    // in place of plane; nil: plane
+	log            *slog.Logger    // nil: nobody reads it
+	disk           agent.FS        // nil: the machine's
+	patience       time.Duration   // with which it waits for a table
+	kernelPatience time.Duration   // with which it waits for nft
+	enforcer       *agent.Enforcer // of the present life
 }
 
 func newBench(t *testing.T) *bench {
@@ -139,7 +140,7 @@ func (b *bench) life(during func(next func() agent.Status)) {
 	e, err := agent.OpenEnforcer(ctx, agent.EnforcerOptions{
 		Node: self, Dir: b.dir, Server: b.events.url, Tables: tables, Kernel: kernel, AuditKernel: b.audit, Reports: b.said,
 		Follow: node.Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Millisecond},
-		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, FS: b.disk, Log: b.log, Now: b.clock, Metrics: b.shown,
+		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, KernelPatience: b.kernelPatience, FS: b.disk, Log: b.log, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
 				opened <- s
@@ -310,7 +311,7 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 		b.plane.put(tableOf(6, allowTCP(444)), nil)
 		s := next()
 		require.Equal(t, agent.StateRefused, s.State)
-		require.Contains(t, s.Error, "what was in force stays: no room")
+		require.Contains(t, s.Error, "which changed nothing: no room")
 		require.Equal(t, before, b.rules())
 		b.kernel.Refuse(nil)
 		require.Equal(t, agent.StateCurrent, next().State)
@@ -334,7 +335,7 @@ func TestNothingIsReportedThatTheKernelRefused(t *testing.T) {
 	said := b.events.reports()
 	require.NotEmpty(t, said, "what waited to be said was said at its end")
 	for _, r := range said {
-		require.Contains(t, r, `"outcome":"refused","reason":"nft refused the transaction, and what was in force stays: no room"`)
+		require.Contains(t, r, `"outcome":"refused","reason":"nft refused the transaction, which changed nothing: no room"`)
 	}
 	b.kernel.Refuse(nil)
 	b.life(func(next func() agent.Status) {

@@ -45,6 +45,7 @@ type Status struct {
 	Error         string    `json:"error,omitempty"` // of the last look at the plane
 
 	unkept bool // the table in force is not the one that a boot would put in force
+	lost   bool // the kernel holds something else, which cannot be put right
 }
 
 // unkeptError: the plane's table is in force, and could not be kept for the next boot.
