@@ -428,6 +428,46 @@ func TestAKeptTableIsNotCurrentBeforeThePlaneIsReached(t *testing.T) {
 	})
 }
 
+// Events that come again say nothing about what changed before, while the plane gives no table.
+func TestAKeptTableIsNotCurrentBeforeThePlaneConfirmsIt(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
+	b.plane.put(nil, errors.New("behind"))
+	b.deaf = true
+	b.life(func(next func() agent.Status) {
+		require.Eventually(t, func() bool { next(); return b.enforcer.StreamOpen() }, 20*time.Second, time.Millisecond)
+		for range 3 {
+			require.Equal(t, agent.StatePolling, next().State)
+		}
+		b.plane.put(tableOf(5, allowTCP(443)), nil)
+		require.Eventually(t, func() bool { return next().State == agent.StateCurrent }, 20*time.Second, time.Millisecond)
+	})
+}
+
+// What the plane confirmed was not what is in force after a boot.
+func TestAnOlderKeptTableWasNotConfirmed(t *testing.T) {
+	b := newBench(t)
+	disk := &fullDisk{}
+	b.disk = disk
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		next()
+		disk.full.Store(true)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.EqualValues(t, 6, next().Version)
+	})
+	b.kernel = fakenft.New()
+	b.plane.put(nil, errors.New("away"))
+	b.deaf = true
+	b.life(func(next func() agent.Status) {
+		s := next()
+		require.EqualValues(t, 5, s.Version)
+		require.Equal(t, agent.StateStale, s.State)
+		require.Zero(t, s.ConfirmedAt)
+	})
+}
+
 // fullDisk is a disk without room for a file, while it is full.
 type fullDisk struct {
 	tree.Disk

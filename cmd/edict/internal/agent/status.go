@@ -25,7 +25,7 @@ type State string
 const (
 	StateNone    State = "none"    // nothing was applied yet
 	StateCurrent State = "current" // they are what the plane served, not long ago, and it says when that changes
-	StatePolling State = "polling" // they are what the plane served, not long ago; a change is found at the next look
+	StatePolling State = "polling" // they are what the plane served, not long ago; a change is found at the next look that it answers
 	StateStale   State = "stale"   // the plane did not confirm them for MaxAge
 	StateRefused State = "refused" // the plane serves others, which could not be applied
 )
@@ -84,12 +84,10 @@ func (s *Status) miss(unkept *unkeptError) {
 }
 
 // hear notes why the plane's events do not come; nil: they do. What is in force
-// is not called current then, because nobody would say that it is no more.
+// is not called current then, because nobody would say that it is no more. That they
+// come again does not make it so: what changed meanwhile is found at the next look.
 func (s *Status) hear(deaf error) {
-	switch {
-	case deaf == nil && s.State == StatePolling:
-		s.State = StateCurrent // also where the plane does not confirm it just now
-	case deaf != nil && s.State == StateCurrent:
+	if deaf != nil && s.State == StateCurrent {
 		s.State = StatePolling
 		if s.Error == "" {
 			s.Error = deaf.Error()
