@@ -332,12 +332,12 @@ func (e *Enforcer) logChange(causes ...string) {
 	case now.Fingerprint != before.Fingerprint:
 	case before.unkept && now.Error == "":
 		log.Info("the table in force is kept", "version", now.Version)
-	case now.State == before.State && (now.Error == "") == (before.Error == ""):
+	case now.State == before.State && (now.deaf == before.deaf || now.State != StatePolling) && (now.Error == "") == (before.Error == ""):
 	case now.State == StateStale && before.State != StateStale:
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
 	case now.State == StateRefused:
 		log.Error("a table was refused; the rules in force stay", "version", now.Version, "error", now.Error)
-	case now.State == StatePolling && e.follower.StreamError() != nil:
+	case now.State == StatePolling && now.deaf:
 		log.Warn("the plane's events do not come: its table is asked for now and then", "version", now.Version, "error", now.Error)
 	case now.Error != "":
 		log.Warn("the plane gave no table; the rules in force stay", "version", now.Version, "error", now.Error)

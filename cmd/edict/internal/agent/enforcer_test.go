@@ -434,12 +434,14 @@ func TestAKeptTableIsNotCurrentBeforeThePlaneConfirmsIt(t *testing.T) {
 	b.plane.put(tableOf(5, allowTCP(443)), nil)
 	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
 	b.plane.put(nil, errors.New("behind"))
-	b.deaf = true
+	var said syncBuffer
+	b.deaf, b.log = true, slog.New(slog.NewTextHandler(&said, nil))
 	b.life(func(next func() agent.Status) {
 		require.Eventually(t, func() bool { next(); return b.enforcer.StreamOpen() }, 20*time.Second, time.Millisecond)
 		for range 3 {
 			require.Equal(t, agent.StatePolling, next().State)
 		}
+		require.Contains(t, said.String(), "the plane gave no table")
 		b.plane.put(tableOf(5, allowTCP(443)), nil)
 		require.Eventually(t, func() bool { return next().State == agent.StateCurrent }, 20*time.Second, time.Millisecond)
 	})

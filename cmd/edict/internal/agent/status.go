@@ -45,6 +45,7 @@ type Status struct {
 	Error         string    `json:"error,omitempty"` // of the last look at the plane
 
 	unkept bool // the table in force is not the one that a boot would put in force
+	deaf   bool // the plane's events do not come
 }
 
 // unkeptError: the plane's table is in force, and could not be kept for the next boot.
@@ -87,7 +88,7 @@ func (s *Status) miss(unkept *unkeptError) {
 // is not called current then, because nobody would say that it is no more. That they
 // come again does not make it so: what changed meanwhile is found at the next look.
 func (s *Status) hear(deaf error) {
-	if deaf != nil && s.State == StateCurrent {
+	if s.deaf = deaf != nil; s.deaf && s.State == StateCurrent {
 		s.State = StatePolling
 		if s.Error == "" {
 			s.Error = deaf.Error()
