@@ -52,6 +52,7 @@ type natsPlane struct {
 	lag      uint64 // answers reach the head less so much
 	fail     string // in place of an answer
 	resync   bool
+	flood    int    // answers with so many copies of a message, and no end
 	silent   bool   // publishes nothing
 	key      []byte // the announcement that each answer begins with; nil: none
 	mute     bool   // does not say which log an answer is about unless a message of it does, as older planes
@@ -123,6 +124,12 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	slices.SortFunc(owed, func(a, b msg) int { return byID(item{id: a.id}, item{id: b.id}) })
 	for _, o := range owed {
 		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
+	}
+	for range p.flood {
+		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {owed[0].id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(owed[0])})
+	}
+	if p.flood > 0 {
+		return
 	}
 	header := nats.Header{wire.HeaderUpTo: {upTo.String()}}
 	if !p.mute {
@@ -573,6 +580,19 @@ func TestOverNATSAWorkerThatLagsIsAskedAgain(t *testing.T) {
 		r.want(lost)
 		r.want(id)
 	})
+}
+
+// An answer without end, of messages that the plane did sign, must not fill the memory.
+func TestOverNATSAnAnswerIsBounded(t *testing.T) {
+	p := newNATSPlane(t)
+	p.publish(web, `[{"port":1}]`)
+	p.flood = 1000
+	f := p.follower(origin, func(o *Options) { o.Silence = time.Second })
+	f.largestAnswer = 64 << 10
+	err := f.Run(t.Context(), func(Event) error { return nil })
+	require.ErrorIs(t, err, artifact.ErrMalformed)
+	require.ErrorContains(t, err, "larger than 65536 bytes")
+	require.Len(t, p.asked, refusals)
 }
 
 func TestOverNATSAnUnknownNodeIsFinal(t *testing.T) {
