@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
@@ -91,15 +92,27 @@ func (s *Status) hear(deaf error) {
 	if s.deaf = deaf != nil; s.deaf && s.State == StateCurrent {
 		s.State = StatePolling
 		if s.Error == "" {
-			s.Error = deaf.Error()
+			s.Error = brief(deaf)
 		}
 	}
+}
+
+// maxError bounds what is kept and logged of an error, in bytes: the plane, or what
+// stands between, may have written it.
+const maxError = 4 << 10
+
+func brief(err error) string {
+	text := err.Error()
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + " …"
+	}
+	return text
 }
 
 // fail notes why the plane's table is not known, or not in force. What is in
 // force stays what it was.
 func (s *Status) fail(err error) {
-	s.Error = err.Error()
+	s.Error = brief(err)
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		s.State = StateRefused
