@@ -1,7 +1,10 @@
 package client_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -192,4 +195,28 @@ func TestNotModifiedIsNoAnswerToWhoHasNothing(t *testing.T) {
 	table, err := s.Datapath.Table(t.Context(), "web-1", client.TableQuery{StateQuery: client.StateQuery{ETag: `"x"`}})
 	require.NoError(t, err)
 	require.True(t, table.NotModified)
+}
+
+// What is cut off is no state, and what has no end must not fill the memory.
+func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Edict-Event-Id", "7")
+		w.Header().Set("Content-Encoding", "gzip")
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		_, _ = io.WriteString(z, `{"items":[{"id":"`)
+		more := bytes.Repeat([]byte("a"), 1<<20)
+		for range 1 << 9 {
+			if _, err := z.Write(more); err != nil {
+				return
+			}
+		}
+		_, _ = io.WriteString(z, `"}]}`)
+		_ = z.Close()
+	})
+	_, err := s.Nodes.State(t.Context(), "web-1", client.StateQuery{})
+	require.ErrorContains(t, err, "larger than 256 MiB")
+	_, err = s.Datapath.Table(t.Context(), "web-1", client.TableQuery{})
+	require.ErrorContains(t, err, "larger than 256 MiB")
+	_, err = s.Nodes.Rulesets(t.Context(), "web-1")
+	require.ErrorContains(t, err, "larger than 256 MiB")
 }

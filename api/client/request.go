@@ -181,7 +181,7 @@ func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, er
 	if out == nil || res.StatusCode == http.StatusNoContent {
 		return res, nil
 	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(bounded(res.Body)).Decode(out); err != nil {
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
@@ -237,6 +237,26 @@ func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path
 // maxState bounds a state: 1024 rules of each of a thousand policies.
 const maxState = 256 << 20
 
+// errTooLarge: what is cut off must not pass for the whole.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB, which no plane answers", maxState>>20)
+
+// bounded reads as far as answers go, and fails behind.
+func bounded(r io.Reader) io.Reader { return &boundedReader{r, maxState} }
+
+type boundedReader struct {
+	r    io.Reader
+	left int
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+	if n > b.left {
+		return b.left, errTooLarge
+	}
+	b.left -= n
+	return n, err
+}
+
 // state asks for a state; the answer's body is the caller's to close.
 func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, header http.Header, path ...string) (*http.Response, error) {
 	q := request{method: http.MethodGet, path: path, query: query, header: http.Header{}}
@@ -271,7 +291,7 @@ func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]b
 	if res.StatusCode == http.StatusNotModified {
 		return nil, res, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxState))
+	body, err := io.ReadAll(bounded(res.Body))
 	if err != nil {
 		return nil, nil, c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
 	}
