@@ -33,7 +33,7 @@ import (
 
 // tableOf is a table with one entry for any peer.
 func tableOf(version int, entry string) []byte {
-	entries := `[{"direction":"ingress","identity":0,` + entry + `,"precedence":9,"rule":{"policy":"p","revision":"r","index":3}}]`
+	entries := `[{"direction":"ingress","identity":0,` + entry + `,"precedence":9,"rule":{"policy":"01900000-0003-72ce-a48f-e028a62562a8","revision":"r","index":3}}]`
 	sum := sha256.Sum256([]byte(`{"identities":[],"entries":` + entries + `}`))
 	return fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,"identities":[],"entries":%s}`,
 		self, version, base64.StdEncoding.EncodeToString(sum[:]), entries)
@@ -291,7 +291,7 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 		require.Equal(t, agent.StateCurrent, next().State)
 		before := b.rules()
 		for why, table := range map[string][]byte{
-			"rule 3 of policy p: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
+			"rule 3 of policy 01900000-0003-72ce-a48f-e028a62562a8: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
 			"only tcp, udp and sctp have a port":             tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
 			"it was changed":                                 []byte(strings.Replace(string(good), "443", "444", 1)),
 			"not of alpha":                                   []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
