@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -889,4 +891,36 @@ func TestAStateFileStandsWhereNothingIsMissing(t *testing.T) {
 	r := p.read(p.follower(0, func(o *Options) { o.State = keep }))
 	r.want(lost)
 	r.want(p.publish(web, "[]"))
+}
+
+// What is restored is what was saved, to the byte, or it is not restored.
+func TestAStateFileKeepsTheRulesAsTheyStood(t *testing.T) {
+	p := newNATSPlane(t)
+	path := filepath.Join(t.TempDir(), "state.json")
+	make := func() *Follower { return NewFollower(p.http, self, Options{State: path}) }
+	const rules = `[{"note":"a<b>c&d"}]`
+	p.publish(web, rules)
+	p.pulls()
+	f := make()
+	require.NoError(t, f.prepare(t.Context()))
+	require.Len(t, f.Rows(), 1)
+	want, _ := f.Report()
+	f = make()
+	require.NoError(t, f.restore())
+	require.Equal(t, rules, string(f.Rows()[0].Rules))
+	got, ok := f.Report()
+	require.True(t, ok)
+	require.Equal(t, want, got)
+
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte("a<b"), []byte("a<d"), 1), 0o600))
+	var kept *StateFileError
+	require.ErrorAs(t, make().restore(), &kept)
+	require.ErrorContains(t, kept, "are not those that were written; remove it to begin anew")
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	require.ErrorAs(t, make().restore(), &kept)
+	require.ErrorContains(t, kept, "not a regular file")
 }
