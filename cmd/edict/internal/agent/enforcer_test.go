@@ -292,12 +292,12 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 		before := b.rules()
 		for why, table := range map[string][]byte{
 			"rule 3 of policy 01900000-0003-72ce-a48f-e028a62562a8: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
-			"only tcp, udp and sctp have a port":             tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
-			"it was changed":                                 []byte(strings.Replace(string(good), "443", "444", 1)),
-			"not of alpha":                                   []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
-			"read the table":                                 good[:len(good)-9],
-			"is no prefix":                                   tableOf(6, `"protocol":"tcp","port":5,"prefix":3,"verdict":"allow"`),
-			"not the verdict of an entry":                    tableOf(6, `"protocol":"tcp","port":5,"prefix":16,"verdict":"pass"`),
+			"only tcp, udp and sctp have a port":                                                tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
+			"it was changed":                                                                    []byte(strings.Replace(string(good), "443", "444", 1)),
+			"not of alpha":                                                                      []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
+			"read the table":                                                                    good[:len(good)-9],
+			"is no prefix":                                                                      tableOf(6, `"protocol":"tcp","port":5,"prefix":3,"verdict":"allow"`),
+			"not the verdict of an entry":                                                       tableOf(6, `"protocol":"tcp","port":5,"prefix":16,"verdict":"pass"`),
 		} {
 			b.plane.put(table, nil)
 			s := next()
