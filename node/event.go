@@ -47,6 +47,18 @@ type Event struct {
 	Covered bool
 }
 
+// maxTrace bounds a traceparent, in bytes, of which W3C's has 55. Nobody signs it, and it
+// is kept until its change is in force.
+const maxTrace = 256
+
+// boundedTrace is a traceparent; empty where it is too long for one.
+func boundedTrace[T string | []byte](text T) string {
+	if len(text) > maxTrace {
+		return ""
+	}
+	return string(text)
+}
+
 // refusal is why an event is refused.
 type refusal struct {
 	id    string

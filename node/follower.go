@@ -27,34 +27,35 @@ const refusals = 3
 // Follower follows one node. Run or Events may be called once at a time; Rows,
 // Merged and Cursor at any time from any goroutine.
 type Follower struct {
-	id         policy.NodeID
-	opt        Options
-	documents  documents
-	own        *http.Transport // made here, closed here
-	trust      *artifact.TrustSet
-	askKeys    bool     // whether the plane is asked for keys
-	given      []string // ids of the keys it was given
-	learned    bool     // a key was announced since
-	haveKeys   bool
-	begun      bool           // the cursor says where to go on
-	blockAt    policy.EventID // the block that was pulled last is at or after it
-	unresolved bool           // the block of the state that was pulled last is not known any more
-	seen       policy.EventID // the last event handled
-	pulled     policy.EventID // the rows are at or after it
-	cursor     atomic.Uint64
-	position   atomic.Uint64 // the event id that the rows are at; 0 until they are complete
-	rows       set
-	refused    int  // events refused in a row
-	polling    bool // the stream was given up: what comes cannot be read
-	streamErr  atomic.Pointer[error]
-	forged     atomic.Uint64
-	overrun    atomic.Uint64 // times the NATS client began to drop what nobody read
-	restored   bool          // the state file was read
-	splice     *splice
-	largest    int    // bytes of an event of the stream
-	log        string // which log the last answer was about
-	base       uint64 // that ids of the last answer were counted from; 0: not known
-	puller     func(context.Context) (State, error)
+	id            policy.NodeID
+	opt           Options
+	documents     documents
+	own           *http.Transport // made here, closed here
+	trust         *artifact.TrustSet
+	askKeys       bool     // whether the plane is asked for keys
+	given         []string // ids of the keys it was given
+	learned       bool     // a key was announced since
+	haveKeys      bool
+	begun         bool           // the cursor says where to go on
+	blockAt       policy.EventID // the block that was pulled last is at or after it
+	unresolved    bool           // the block of the state that was pulled last is not known any more
+	seen          policy.EventID // the last event handled
+	pulled        policy.EventID // the rows are at or after it
+	cursor        atomic.Uint64
+	position      atomic.Uint64 // the event id that the rows are at; 0 until they are complete
+	rows          set
+	refused       int  // events refused in a row
+	polling       bool // the stream was given up: what comes cannot be read
+	streamErr     atomic.Pointer[error]
+	forged        atomic.Uint64
+	overrun       atomic.Uint64 // times the NATS client began to drop what nobody read
+	restored      bool          // the state file was read
+	splice        *splice
+	largest       int    // bytes of an event of the stream
+	largestAnswer int    // bytes of an answer over NATS
+	log           string // which log the last answer was about
+	base          uint64 // that ids of the last answer were counted from; 0: not known
+	puller        func(context.Context) (State, error)
 
 	artifacts bool                  // artifacts are followed, and policies are not
 	hint      *wire.ArtifactUpdated // what a pull of artifacts should have
@@ -68,7 +69,7 @@ type Follower struct {
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
-		id: id, opt: opt, trust: opt.Trust, askKeys: opt.Trust == nil, largest: maxFrame,
+		id: id, opt: opt, trust: opt.Trust, askKeys: opt.Trust == nil, largest: maxFrame, largestAnswer: maxAnswer,
 		documents: documents{strings.TrimRight(server, "/"), id, opt.HTTP, opt.Silence},
 	}
 	if opt.HTTP == nil {

@@ -298,7 +298,7 @@ func (s *session) open(m *nats.Msg) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	e.Traceparent = m.Header.Get(wire.HeaderTraceparent)
+	e.Traceparent = boundedTrace(m.Header.Get(wire.HeaderTraceparent))
 	place, _ := id.Seq(0)
 	if place < env.Version {
 		return item{}, fmt.Errorf("its id %s is not one of log sequence %d", id, env.Version)

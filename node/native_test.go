@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,6 +54,7 @@ type natsPlane struct {
 	lag      uint64 // answers reach the head less so much
 	fail     string // in place of an answer
 	resync   bool
+	flood    int    // answers with so many copies of a message, and no end
 	silent   bool   // publishes nothing
 	key      []byte // the announcement that each answer begins with; nil: none
 	mute     bool   // does not say which log an answer is about unless a message of it does, as older planes
@@ -123,6 +126,12 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	slices.SortFunc(owed, func(a, b msg) int { return byID(item{id: a.id}, item{id: b.id}) })
 	for _, o := range owed {
 		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
+	}
+	for range p.flood {
+		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {owed[0].id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(owed[0])})
+	}
+	if p.flood > 0 {
+		return
 	}
 	header := nats.Header{wire.HeaderUpTo: {upTo.String()}}
 	if !p.mute {
@@ -575,6 +584,19 @@ func TestOverNATSAWorkerThatLagsIsAskedAgain(t *testing.T) {
 	})
 }
 
+// An answer without end, of messages that the plane did sign, must not fill the memory.
+func TestOverNATSAnAnswerIsBounded(t *testing.T) {
+	p := newNATSPlane(t)
+	p.publish(web, `[{"port":1}]`)
+	p.flood = 1000
+	f := p.follower(origin, func(o *Options) { o.Silence = time.Second })
+	f.largestAnswer = 64 << 10
+	err := f.Run(t.Context(), func(Event) error { return nil })
+	require.ErrorIs(t, err, artifact.ErrMalformed)
+	require.ErrorContains(t, err, "larger than 65536 bytes")
+	require.Len(t, p.asked, refusals)
+}
+
 func TestOverNATSAnUnknownNodeIsFinal(t *testing.T) {
 	p := newNATSPlane(t)
 	p.set(func() { p.fail = "node_not_found" })
@@ -869,4 +891,36 @@ func TestAStateFileStandsWhereNothingIsMissing(t *testing.T) {
 	r := p.read(p.follower(0, func(o *Options) { o.State = keep }))
 	r.want(lost)
 	r.want(p.publish(web, "[]"))
+}
+
+// What is restored is what was saved, to the byte, or it is not restored.
+func TestAStateFileKeepsTheRulesAsTheyStood(t *testing.T) {
+	p := newNATSPlane(t)
+	path := filepath.Join(t.TempDir(), "state.json")
+	make := func() *Follower { return NewFollower(p.http, self, Options{State: path}) }
+	const rules = `[{"note":"a<b>c&d"}]`
+	p.publish(web, rules)
+	p.pulls()
+	f := make()
+	require.NoError(t, f.prepare(t.Context()))
+	require.Len(t, f.Rows(), 1)
+	want, _ := f.Report()
+	f = make()
+	require.NoError(t, f.restore())
+	require.Equal(t, rules, string(f.Rows()[0].Rules))
+	got, ok := f.Report()
+	require.True(t, ok)
+	require.Equal(t, want, got)
+
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte("a<b"), []byte("a<d"), 1), 0o600))
+	var kept *StateFileError
+	require.ErrorAs(t, make().restore(), &kept)
+	require.ErrorContains(t, kept, "are not those that were written; remove it to begin anew")
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	require.ErrorAs(t, make().restore(), &kept)
+	require.ErrorContains(t, kept, "not a regular file")
 }

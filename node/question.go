@@ -25,6 +25,10 @@ type answer struct {
 	resync bool   // the node must pull
 }
 
+// maxAnswer bounds an answer, in bytes: 1024 rules of each of a thousand policies. A plane
+// that is not well, or what took its place, may answer without end.
+const maxAnswer = 256 << 20
+
 // failure is the error for the reason that the plane gives instead of an answer.
 func failure(text string) error {
 	switch text {
@@ -46,10 +50,13 @@ func (s *session) question(ctx context.Context, after policy.EventID) (answer, e
 		return answer{}, err
 	}
 	var a answer
-	for {
+	for size := 0; ; {
 		m, err := s.part(ctx, subject)
 		if err != nil {
 			return answer{}, err
+		}
+		if size += m.Size(); size > s.f.largestAnswer {
+			return answer{}, &refusal{m.Header.Get(wire.HeaderEventID), fmt.Errorf("%w: it and what came before it in the answer are larger than %d bytes", artifact.ErrMalformed, s.f.largestAnswer)}
 		}
 		if text := m.Header.Get(wire.HeaderError); text != "" {
 			return answer{}, failure(text)

@@ -51,6 +51,8 @@ type savedPolicy struct {
 	EventID    policy.EventID  `json:"event_id,omitempty"`
 	RevisionID uuid.UUID       `json:"revision_id"`
 	Rules      json.RawMessage `json:"rules"`
+	// Fingerprint is that of the rules, so that damage shows; empty in a file of an older edict.
+	Fingerprint []byte `json:"fingerprint,omitempty"`
 }
 
 // restore reads the state file, once.
@@ -58,7 +60,7 @@ func (f *Follower) restore() error {
 	if f.opt.State == "" || f.restored {
 		return nil
 	}
-	text, err := os.ReadFile(f.opt.State)
+	text, err := readRegular(f.opt.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without its directory there never will be one.
 		if _, err := os.Stat(filepath.Dir(f.opt.State)); err != nil {
@@ -80,7 +82,9 @@ func (f *Follower) restore() error {
 	if err := f.restoreTrust(s.Trust); err != nil {
 		return &StateFileError{f.opt.State, err}
 	}
-	f.rows.restore(s.Policies)
+	if err := f.rows.restore(s.Policies); err != nil {
+		return &StateFileError{f.opt.State, err}
+	}
 	f.unresolved = s.Resolved
 	f.begin(s.After) // 0 in a file of an older edict without event ids: everything comes again, after a pull
 	if s.Complete {
@@ -95,12 +99,15 @@ func (f *Follower) save() error {
 	if f.opt.State == "" {
 		return nil
 	}
-	text, err := json.Marshal(saved{
+	var text bytes.Buffer
+	verbatim := json.NewEncoder(&text)
+	verbatim.SetEscapeHTML(false) // the rules are those of their fingerprint as they stand
+	err := verbatim.Encode(saved{
 		Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Complete: f.Position() > 0,
 		Resolved: f.rows.isResolved(), Trust: f.savedTrust(),
 	})
 	if err == nil {
-		err = artifact.WriteFile(f.opt.State, append(text, '\n'), 0o600)
+		err = artifact.WriteFile(f.opt.State, text.Bytes(), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save the state: %w", err)
@@ -114,7 +121,8 @@ func (r *set) saved() []savedPolicy {
 	defer r.mu.RUnlock()
 	all := []savedPolicy{}
 	for id, row := range r.byID {
-		all = append(all, savedPolicy{id, r.lastIDs[id], row.Revision, row.Rules})
+		sum := sha256.Sum256(row.Rules)
+		all = append(all, savedPolicy{id, r.lastIDs[id], row.Revision, row.Rules, sum[:]})
 	}
 	for id, at := range r.lastIDs {
 		if _, lives := r.byID[id]; !lives {
@@ -125,7 +133,7 @@ func (r *set) saved() []savedPolicy {
 	return all
 }
 
-func (r *set) restore(all []savedPolicy) {
+func (r *set) restore(all []savedPolicy) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byID, r.lastIDs = map[uuid.UUID]Row{}, map[uuid.UUID]policy.EventID{}
@@ -133,8 +141,25 @@ func (r *set) restore(all []savedPolicy) {
 		if p.EventID > 0 {
 			r.lastIDs[p.PolicyID] = p.EventID
 		}
+		sum := sha256.Sum256(p.Rules)
+		if p.Fingerprint != nil && !bytes.Equal(p.Fingerprint, sum[:]) {
+			return fmt.Errorf("the rules of policy %s are not those that were written", p.PolicyID)
+		}
 		if len(p.Rules) >= len("[]") && p.Rules[0] == '[' {
-			r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, sha256.Sum256(p.Rules), p.Rules}
+			r.byID[p.PolicyID] = Row{p.PolicyID, p.RevisionID, sum, p.Rules}
 		}
 	}
+	return nil
+}
+
+// readRegular reads a whole file, but no pipe, which would wait for who writes to it.
+func readRegular(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
 }

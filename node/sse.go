@@ -62,7 +62,7 @@ func (f *frames) next() (frame, error) {
 			continue
 		}
 		if t, ok := bytes.CutPrefix(line, []byte(wire.CommentTrace)); ok {
-			trace = string(t)
+			trace = boundedTrace(t)
 			continue
 		}
 		name, value := field(line)

@@ -41,6 +41,7 @@ func TestFrames(t *testing.T) {
 	}{
 		{"nothing says nothing", "", nil},
 		{"a comment names a trace, of one event alone", ": traceparent 00-a\nid: 7\nevent: e\ndata: x\n\nid: 8\nevent: e\ndata: y\n\n", []frame{traced("00-a", said("7", "e", "x")), said("8", "e", "y")}},
+		{"a trace that is too long is none", ": traceparent " + strings.Repeat("0", maxTrace+1) + "\nid: 7\nevent: e\ndata: x\n\n", []frame{said("7", "e", "x")}},
 		{"a trace of nothing is forgotten", ": traceparent 00-a\n\nid: 7\nevent: e\ndata: x\n\n", []frame{said("7", "e", "x")}},
 		{"one event", "id: 7\nevent: e\ndata: x\n\n", []frame{said("7", "e", "x")}},
 		{"lines end with CRLF", "id: 7\r\nevent: e\r\ndata: x\r\n\r\n", []frame{said("7", "e", "x")}},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -87,7 +88,8 @@ func newStatusError(resp *http.Response) *StatusError {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, most))
 	var problem struct{ Code, Detail string }
 	if json.Unmarshal(body, &problem) == nil {
-		e.Code, e.Detail = problem.Code, problem.Detail
+		const shown = 4 << 10 // it is logged at every try
+		e.Code, e.Detail = strings.ToValidUTF8(problem.Code[:min(len(problem.Code), shown)], ""), strings.ToValidUTF8(problem.Detail[:min(len(problem.Detail), shown)], "")
 	}
 	return e
 }

@@ -1,12 +1,16 @@
 package client_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -102,6 +106,26 @@ func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, int32(1), s.asked.Load())
 	})
+	for advised, most := range map[string]int32{"9300000000": 1, "99999999999999999999": 1, "-1": 20, "NaN": 20, "0": 20} {
+		t.Run("whatever is advised: "+advised, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := newServer(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+				if n > 20 {
+					cancel()
+				}
+				w.Header().Set("Retry-After", advised)
+				w.WriteHeader(503)
+			})
+			c, err := client.New(s.Server(), client.Options{Patience: 500 * time.Millisecond})
+			require.NoError(t, err)
+			_, err = c.Keys.List(ctx)
+			var p *client.Problem
+			require.ErrorAs(t, err, &p)
+			require.NotErrorIs(t, err, context.Canceled, "it is not asked without a pause")
+			require.LessOrEqual(t, s.asked.Load(), most)
+		})
+	}
 	t.Run("and nobody waits longer than the caller", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -154,4 +178,45 @@ func TestNobodyThereIsSaid(t *testing.T) {
 		_, err := client.New(bad, client.Options{})
 		require.Error(t, err, bad)
 	}
+}
+
+// A 304 that nobody asked for, as of a cache that is set up wrongly, says nothing about the state.
+func TestNotModifiedIsNoAnswerToWhoHasNothing(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Edict-Event-Id", "7")
+		w.WriteHeader(http.StatusNotModified)
+	})
+	var gone *client.UnavailableError
+	_, err := s.Datapath.Table(t.Context(), "web-1", client.TableQuery{})
+	require.ErrorAs(t, err, &gone)
+	require.ErrorContains(t, err, "304")
+	_, err = s.Nodes.State(t.Context(), "web-1", client.StateQuery{})
+	require.ErrorAs(t, err, &gone)
+	table, err := s.Datapath.Table(t.Context(), "web-1", client.TableQuery{StateQuery: client.StateQuery{ETag: `"x"`}})
+	require.NoError(t, err)
+	require.True(t, table.NotModified)
+}
+
+// What is cut off is no state, and what has no end must not fill the memory.
+func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("Edict-Event-Id", "7")
+		w.Header().Set("Content-Encoding", "gzip")
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		_, _ = io.WriteString(z, `{"items":[{"id":"`)
+		more := bytes.Repeat([]byte("a"), 1<<20)
+		for range 1 << 9 {
+			if _, err := z.Write(more); err != nil {
+				return
+			}
+		}
+		_, _ = io.WriteString(z, `"}]}`)
+		_ = z.Close()
+	})
+	_, err := s.Nodes.State(t.Context(), "web-1", client.StateQuery{})
+	require.ErrorContains(t, err, "larger than 256 MiB")
+	_, err = s.Datapath.Table(t.Context(), "web-1", client.TableQuery{})
+	require.ErrorContains(t, err, "larger than 256 MiB")
+	_, err = s.Nodes.Rulesets(t.Context(), "web-1")
+	require.ErrorContains(t, err, "larger than 256 MiB")
 }

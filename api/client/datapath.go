@@ -95,9 +95,9 @@ func (ask TableQuery) decode(res *http.Response) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return io.ReadAll(io.LimitReader(z, maxState))
+		return io.ReadAll(bounded(z))
 	case coding == "":
-		return io.ReadAll(io.LimitReader(res.Body, maxState))
+		return io.ReadAll(bounded(res.Body))
 	default:
 		return nil, fmt.Errorf("nobody asked for the coding %.40q", coding)
 	}

@@ -39,6 +39,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		return nil, err
 	}
 	patience := time.Now().Add(c.opt.Patience)
+	var least backoff.Backoff // whatever the server advises, it is not asked without a pause
 	for {
 		res, err := c.opt.HTTP.Do(req)
 		if err != nil {
@@ -51,7 +52,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		if err != nil {
 			return nil, &UnavailableError{c.Address(), err}
 		}
-		wait := backoff.AtLeast(retryAfter(res))
+		wait := max(backoff.AtLeast(retryAfter(res)), least.Next())
 		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
 		if !again || time.Now().Add(wait).After(patience) {
 			return nil, p
@@ -163,8 +164,8 @@ func readProblem(res *http.Response) (*Problem, error) {
 
 // retryAfter is what a 503 advises, in whole seconds; a second when it does not.
 func retryAfter(res *http.Response) time.Duration {
-	n, err := strconv.Atoi(res.Header.Get("Retry-After"))
-	if err != nil || n < 0 {
+	n, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31) // a Duration holds so many seconds
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		n = 1
 	}
 	return time.Duration(n) * time.Second
@@ -180,7 +181,7 @@ func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, er
 	if out == nil || res.StatusCode == http.StatusNoContent {
 		return res, nil
 	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(bounded(res.Body)).Decode(out); err != nil {
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
@@ -236,6 +237,26 @@ func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path
 // maxState bounds a state: 1024 rules of each of a thousand policies.
 const maxState = 256 << 20
 
+// errTooLarge: what is cut off must not pass for the whole.
+var errTooLarge = fmt.Errorf("it is larger than %d MiB, which no plane answers", maxState>>20)
+
+// bounded reads as far as answers go, and fails behind.
+func bounded(r io.Reader) io.Reader { return &boundedReader{r, maxState} }
+
+type boundedReader struct {
+	r    io.Reader
+	left int
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+	if n > b.left {
+		return b.left, errTooLarge
+	}
+	b.left -= n
+	return n, err
+}
+
 // state asks for a state; the answer's body is the caller's to close.
 func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, header http.Header, path ...string) (*http.Response, error) {
 	q := request{method: http.MethodGet, path: path, query: query, header: http.Header{}}
@@ -249,8 +270,16 @@ func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, he
 	if ask.ETag != "" {
 		q.header["If-None-Match"] = []string{ask.ETag}
 	}
-	return c.send(ctx, q)
+	res, err := c.send(ctx, q)
+	if err == nil && res.StatusCode == http.StatusNotModified && ask.ETag == "" {
+		res.Body.Close()
+		return nil, &UnavailableError{c.Address(), errUnasked}
+	}
+	return res, err
 }
+
+// errUnasked: who believed the answer would take what it has, or nothing, for the state.
+var errUnasked = errors.New("it answered 304 Not Modified, and was not asked whether something changed; see what stands between")
 
 // whole reads an answer as it came; nil when it is not modified.
 func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
@@ -262,7 +291,7 @@ func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]b
 	if res.StatusCode == http.StatusNotModified {
 		return nil, res, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxState))
+	body, err := io.ReadAll(bounded(res.Body))
 	if err != nil {
 		return nil, nil, c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
@@ -62,4 +63,12 @@ func TestWhoCannotChangeRulesHoldsNoAgentUp(t *testing.T) {
 	require.NoError(t, unix.Capget(&own, &has[0]))
 	may := has[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
 	require.Equal(t, may, mayEnforce(&unix.Ucred{Uid: other, Pid: int32(os.Getpid())}), "a process of another user, by its capabilities")
+}
+
+// What a plane wrote cannot say what the agent did not, nor tell the terminal what to do.
+func TestTheErrorOfAnAgentStaysInItsPlace(t *testing.T) {
+	var out bytes.Buffer
+	a := agentCommands{&app{console: console{stdout: &out, format: formatTable}}}
+	require.Error(t, a.writeAgentStatus(agent.Status{State: agent.StatePolling, Error: "\x1b[2Jno\nState:        current"}))
+	require.Contains(t, out.String(), "Error:        \\x1b[2Jno\n              State:        current\n")
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,7 +120,8 @@ func (a agentCommands) writeAgentStatus(s agent.Status) error {
 		fmt.Fprintf(w, "Node:         %s\nState:        %s\nVersion:      %d\nFingerprint:  %s\nElements:     %d\nApplied:      %s\nConfirmed:    %s\n",
 			s.Node, s.State, s.Version, dash(s.Fingerprint), s.Elements, moment(s.AppliedAt), moment(s.ConfirmedAt))
 		if s.Error != "" {
-			fmt.Fprintf(w, "Error:        %s\n", s.Error)
+			const below = "\n              "
+			fmt.Fprintf(w, "Error:        %s\n", strings.ReplaceAll(cli.Escaped(s.Error, "\n"), "\n", below))
 		}
 	}); err != nil {
 		return err

@@ -121,7 +121,7 @@ though it is not shown, and then each event.`,
 }
 
 func (a nodeCommands) tellTrouble(err error, pause time.Duration) {
-	fmt.Fprintf(a.stderr, "%s edict: %s; resuming in %s\n", stamp(time.Now()), explain(err), pause.Round(time.Millisecond))
+	fmt.Fprintf(a.stderr, "%s edict: %s; resuming in %s\n", stamp(time.Now()), cli.Escaped(explain(err), ""), pause.Round(time.Millisecond))
 }
 
 // errEnough ends a watch that has seen what it should.

@@ -71,3 +71,13 @@ func TestAWatchSaysWhatHelpsWhereThePlaneIsNotTrusted(t *testing.T) {
 	a.tellTrouble(fmt.Errorf("fetch the plane's keys: %w", x509.UnknownAuthorityError{}), time.Second)
 	require.Contains(t, said.String(), "give its certificate's authority with --ca FILE; resuming in 1s\n")
 }
+
+// What a plane, or what took its place, writes is shown, and not obeyed by the terminal.
+func TestAWatchShowsNoControlCharactersOfThePlane(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	a := nodeCommands{&app{console: console{stderr: &said}}}
+	a.tellTrouble(&node.StatusError{Status: 503, Detail: "\x1b[2Jbehind\nedict: all is well"}, time.Second)
+	require.Contains(t, said.String(), `503 Service Unavailable: \x1b[2Jbehind\nedict: all is well; resuming in 1s`)
+	require.Equal(t, 1, strings.Count(said.String(), "\n"))
+}

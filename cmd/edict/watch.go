@@ -79,7 +79,7 @@ func (a *console) watchLooks(ctx context.Context, show func() error, out io.Writ
 		case err != nil && (first || !isAway(err)):
 			return last, err
 		case err != nil:
-			fmt.Fprintln(a.stderr, "edict: "+explain(err))
+			fmt.Fprintln(a.stderr, "edict: "+cli.Escaped(explain(err), "\n\t"))
 		case first || !bytes.Equal(l.Bytes(), last):
 			switch {
 			case screen:

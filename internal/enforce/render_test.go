@@ -3,6 +3,8 @@
 package enforce_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -94,6 +96,27 @@ func TestClassesDifferByTheirVerdicts(t *testing.T) {
 	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
 	require.Contains(t, kernel.Dump(), "tcp . 80 : accept")
 	require.Contains(t, kernel.Dump(), "tcp . 80 : drop")
+}
+
+// Counters are named after policies: a table's words must not become commands of nft.
+func TestTheNameOfAPolicyIsNoCommand(t *testing.T) {
+	for policy, fits := range map[string]bool{
+		"01900000-0003-72ce-a48f-e028a62562a7": true, "": true,
+		"p": false, "01900000000372cea48fe028a62562a7": false,
+		"x\nadd table ip evil": false, "urn:uuid:01900000-0003-72ce-a48f-e028a62562a7": false,
+	} {
+		quoted, err := json.Marshal(policy)
+		require.NoError(t, err)
+		entries := `[{"direction":"ingress","identity":0,"protocol":"tcp","port":22,"prefix":16,"verdict":"deny","precedence":9,"rule":{"policy":` + string(quoted) + `,"revision":"r","index":3}}]`
+		sum := sha256.Sum256([]byte(`{"identities":[],"entries":` + entries + `}`))
+		_, err = enforce.Parse("here", fmt.Appendf(nil, `{"node_id":"here","version":1,"fingerprint":%q,"identities":[],"entries":%s}`,
+			base64.StdEncoding.EncodeToString(sum[:]), entries))
+		if fits {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "is not the id of a policy")
+		}
+	}
 }
 
 // FuzzParse: a table that is not one is refused, and one that is can be rendered.

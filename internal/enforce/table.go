@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/policy"
 )
@@ -174,6 +176,10 @@ func (d *entryDocument) entry() (e datapath.Entry, err error) {
 		return e, err
 	}
 	if d.Rule != nil {
+		// Counters are named after it, so what is more than an id would be read by nft.
+		if id, err := uuid.Parse(d.Rule.Policy); d.Rule.Policy != "" && (err != nil || id.String() != d.Rule.Policy) {
+			return e, fmt.Errorf("%.60q is not the id of a policy", d.Rule.Policy)
+		}
 		e.Rule = datapath.Ref{Policy: d.Rule.Policy, Revision: d.Rule.Revision, Index: d.Rule.Index}
 	}
 	const portBits = 16

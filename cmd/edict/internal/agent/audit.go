@@ -41,9 +41,9 @@ func (a *auditor) look(ctx context.Context, err error) []policy.AuditCount {
 	switch {
 	case err == nil:
 		a.failed = ""
-	case ctx.Err() == nil && err.Error() != a.failed:
-		a.failed = err.Error()
-		a.log.Warn("what policies in audit mode would deny is not counted now", "error", err)
+	case ctx.Err() == nil && brief(err) != a.failed:
+		a.failed = brief(err)
+		a.log.Warn("what policies in audit mode would deny is not counted now", "error", a.failed)
 	}
 	return most(a.nft.Denied())
 }

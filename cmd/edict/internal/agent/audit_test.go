@@ -26,7 +26,7 @@ func (s *shelf) putAudit(table []byte) {
 // auditOf is a table that denies a port by a rule of a policy, and allows another.
 func auditOf(version int, id uuid.UUID, port int) []byte {
 	entries := fmt.Sprintf(`[{"direction":"ingress","identity":0,"protocol":"tcp","port":%d,"prefix":16,"verdict":"deny","precedence":9,"rule":{"policy":%q,"revision":"r","index":3}},`+
-		`{"direction":"ingress","identity":0,"protocol":"tcp","port":9,"prefix":16,"verdict":"redirect","proxy_port":1,"auth":"required","precedence":9,"rule":{"policy":"p","revision":"r","index":4}}]`, port, id)
+		`{"direction":"ingress","identity":0,"protocol":"tcp","port":9,"prefix":16,"verdict":"redirect","proxy_port":1,"auth":"required","precedence":9,"rule":{"policy":"01900000-0003-72ce-a48f-e028a62562a8","revision":"r","index":4}}]`, port, id)
 	sum := sha256.Sum256([]byte(`{"identities":[],"entries":` + entries + `}`))
 	return fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,"identities":[],"entries":%s}`,
 		self, version, base64.StdEncoding.EncodeToString(sum[:]), entries)

@@ -185,10 +185,12 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	case err != nil:
 		return nil, &ConfigError{err}
 	}
-	if was, err := ReadStatus(opt.FS, opt.Dir); err == nil && was.Node == opt.Node {
-		e.status.ConfirmedAt = was.ConfirmedAt
-	}
-	if err := e.take(ctx, text); err != nil {
+	if err := e.take(ctx, text); err == nil {
+		// What could not be kept was another table, which the plane confirmed.
+		if was, err := ReadStatus(opt.FS, opt.Dir); err == nil && was.Node == opt.Node && was.Fingerprint == e.status.Fingerprint {
+			e.status.ConfirmedAt = was.ConfirmedAt
+		}
+	} else {
 		e.kept = text
 		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
 		e.status.fail(err)
@@ -344,12 +346,12 @@ func (e *Enforcer) logChange(causes ...string) {
 		log.Info("the table in force is kept", "version", now.Version)
 	case now.lost && !before.lost:
 		log.Error("the rules that were applied are not in force any more, and cannot be put back", "version", now.Version, "error", now.Error)
-	case now.State == before.State && (now.Error == "") == (before.Error == ""):
+	case now.State == before.State && (now.deaf == before.deaf || now.State != StatePolling) && (now.Error == "") == (before.Error == ""):
 	case now.State == StateStale && before.State != StateStale:
 		log.Warn("the rules are stale: the plane did not confirm them; they stay in force", "version", now.Version, "error", now.Error)
 	case now.State == StateRefused:
 		log.Error("a table was refused; the rules in force stay", "version", now.Version, "error", now.Error)
-	case now.State == StatePolling:
+	case now.State == StatePolling && now.deaf:
 		log.Warn("the plane's events do not come: its table is asked for now and then", "version", now.Version, "error", now.Error)
 	case now.Error != "":
 		log.Warn("the plane gave no table; the rules in force stay", "version", now.Version, "error", now.Error)

@@ -33,7 +33,7 @@ import (
 
 // tableOf is a table with one entry for any peer.
 func tableOf(version int, entry string) []byte {
-	entries := `[{"direction":"ingress","identity":0,` + entry + `,"precedence":9,"rule":{"policy":"p","revision":"r","index":3}}]`
+	entries := `[{"direction":"ingress","identity":0,` + entry + `,"precedence":9,"rule":{"policy":"01900000-0003-72ce-a48f-e028a62562a8","revision":"r","index":3}}]`
 	sum := sha256.Sum256([]byte(`{"identities":[],"entries":` + entries + `}`))
 	return fmt.Appendf(nil, `{"node_id":%q,"version":%d,"fingerprint":%q,"identities":[],"entries":%s}`,
 		self, version, base64.StdEncoding.EncodeToString(sum[:]), entries)
@@ -292,13 +292,13 @@ func TestATableThatIsRefusedLeavesTheLastOneInForce(t *testing.T) {
 		require.Equal(t, agent.StateCurrent, next().State)
 		before := b.rules()
 		for why, table := range map[string][]byte{
-			"rule 3 of policy p: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
-			"only tcp, udp and sctp have a port":             tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
-			"it was changed":                                 []byte(strings.Replace(string(good), "443", "444", 1)),
-			"not of alpha":                                   []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
-			"read the table":                                 good[:len(good)-9],
-			"is no prefix":                                   tableOf(6, `"protocol":"tcp","port":5,"prefix":3,"verdict":"allow"`),
-			"not the verdict of an entry":                    tableOf(6, `"protocol":"tcp","port":5,"prefix":16,"verdict":"pass"`),
+			"rule 3 of policy 01900000-0003-72ce-a48f-e028a62562a8: it requires authentication": tableOf(6, allowTCP(1)+`,"auth":"required"`),
+			"only tcp, udp and sctp have a port":                                                tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`),
+			"it was changed":                                                                    []byte(strings.Replace(string(good), "443", "444", 1)),
+			"not of alpha":                                                                      []byte(strings.Replace(string(good), `"alpha"`, `"beta"`, 1)),
+			"read the table":                                                                    good[:len(good)-9],
+			"is no prefix":                                                                      tableOf(6, `"protocol":"tcp","port":5,"prefix":3,"verdict":"allow"`),
+			"not the verdict of an entry":                                                       tableOf(6, `"protocol":"tcp","port":5,"prefix":16,"verdict":"pass"`),
 		} {
 			b.plane.put(table, nil)
 			s := next()
@@ -426,6 +426,48 @@ func TestAKeptTableIsNotCurrentBeforeThePlaneIsReached(t *testing.T) {
 		s := b.kept()
 		require.Equal(t, agent.StatePolling, s.State)
 		require.Equal(t, "the plane was not reached yet", s.Error)
+	})
+}
+
+// Events that come again say nothing about what changed before, while the plane gives no table.
+func TestAKeptTableIsNotCurrentBeforeThePlaneConfirmsIt(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
+	b.plane.put(nil, errors.New("behind"))
+	var said syncBuffer
+	b.deaf, b.log = true, slog.New(slog.NewTextHandler(&said, nil))
+	b.life(func(next func() agent.Status) {
+		require.Eventually(t, func() bool { next(); return b.enforcer.StreamOpen() }, 20*time.Second, time.Millisecond)
+		for range 3 {
+			require.Equal(t, agent.StatePolling, next().State)
+		}
+		require.Contains(t, said.String(), "the plane gave no table")
+		b.plane.put(tableOf(5, allowTCP(443)), nil)
+		require.Eventually(t, func() bool { return next().State == agent.StateCurrent }, 20*time.Second, time.Millisecond)
+	})
+}
+
+// What the plane confirmed was not what is in force after a boot.
+func TestAnOlderKeptTableWasNotConfirmed(t *testing.T) {
+	b := newBench(t)
+	disk := &fullDisk{}
+	b.disk = disk
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		next()
+		disk.full.Store(true)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.EqualValues(t, 6, next().Version)
+	})
+	b.kernel = fakenft.New()
+	b.plane.put(nil, errors.New("away"))
+	b.deaf = true
+	b.life(func(next func() agent.Status) {
+		s := next()
+		require.EqualValues(t, 5, s.Version)
+		require.Equal(t, agent.StateStale, s.State)
+		require.Zero(t, s.ConfirmedAt)
 	})
 }
 

@@ -82,7 +82,7 @@ func TestANodeSaysWhyItDoesNotEnforceATable(t *testing.T) {
 		w.until(t, next, policy.OutcomeApplied, "")
 		require.Empty(t, w.last().Reason)
 		b.plane.put(tableOf(6, allowTCP(1)+`,"auth":"required"`), nil)
-		w.until(t, next, policy.OutcomeRefused, "rule 3 of policy p: it requires authentication")
+		w.until(t, next, policy.OutcomeRefused, "rule 3 of policy 01900000-0003-72ce-a48f-e028a62562a8: it requires authentication")
 		b.plane.put(tableOf(6, `"protocol":"icmp","port":0,"prefix":0,"verdict":"redirect","proxy_port":9`), nil)
 		w.until(t, next, policy.OutcomeRefused, "only tcp, udp and sctp have a port")
 		b.kernel.Refuse(errors.New("no room\nfor this"))

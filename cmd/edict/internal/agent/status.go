@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
@@ -25,7 +26,7 @@ type State string
 const (
 	StateNone    State = "none"    // nothing was applied yet
 	StateCurrent State = "current" // they are what the plane served, not long ago, and it says when that changes
-	StatePolling State = "polling" // they are what the plane served, not long ago; a change is found at the next look
+	StatePolling State = "polling" // they are what the plane served, not long ago; a change is found at the next look that it answers
 	StateStale   State = "stale"   // the plane did not confirm them for MaxAge
 	StateRefused State = "refused" // the plane serves others, which could not be applied
 )
@@ -46,6 +47,7 @@ type Status struct {
 
 	unkept bool // the table in force is not the one that a boot would put in force
 	lost   bool // the kernel holds something else, which cannot be put right
+	deaf   bool // the plane's events do not come
 }
 
 // unkeptError: the plane's table is in force, and could not be kept for the next boot.
@@ -85,23 +87,33 @@ func (s *Status) miss(unkept *unkeptError) {
 }
 
 // hear notes why the plane's events do not come; nil: they do. What is in force
-// is not called current then, because nobody would say that it is no more.
+// is not called current then, because nobody would say that it is no more. That they
+// come again does not make it so: what changed meanwhile is found at the next look.
 func (s *Status) hear(deaf error) {
-	switch {
-	case deaf == nil && s.State == StatePolling:
-		s.State = StateCurrent // also where the plane does not confirm it just now
-	case deaf != nil && s.State == StateCurrent:
+	if s.deaf = deaf != nil; s.deaf && s.State == StateCurrent {
 		s.State = StatePolling
 		if s.Error == "" {
-			s.Error = deaf.Error()
+			s.Error = brief(deaf)
 		}
 	}
+}
+
+// maxError bounds what is kept and logged of an error, in bytes: the plane, or what
+// stands between, may have written it.
+const maxError = 4 << 10
+
+func brief(err error) string {
+	text := err.Error()
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + " …"
+	}
+	return text
 }
 
 // fail notes why the plane's table is not known, or not in force. What is in
 // force stays what it was.
 func (s *Status) fail(err error) {
-	s.Error = err.Error()
+	s.Error = brief(err)
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		s.State = StateRefused

@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,4 +27,15 @@ func TestWhatWasNotConfirmedForTooLongIsStale(t *testing.T) {
 	s.State = StateCurrent
 	s.ConfirmedAt = time.Time{}
 	require.Equal(t, StateStale, s.At(confirmed).State, "it never was")
+}
+
+// A server may write megabytes into an error, at each look.
+func TestAnErrorIsKeptAsFarAsSomebodyReadsIt(t *testing.T) {
+	var s Status
+	s.fail(errors.New("it was " + strings.Repeat("ü", maxError)))
+	require.Less(t, len(s.Error), maxError+len(" …")+1)
+	require.True(t, utf8.ValidString(s.Error))
+	require.Contains(t, s.Error, "it was ü")
+	s.fail(errors.New("short"))
+	require.Equal(t, "short", s.Error)
 }
