@@ -27,6 +27,9 @@ import (
 // force again after a boot before the plane was asked.
 const tableFile = "table.json"
 
+// DefaultKernelPatience is many times what nft takes for the largest table.
+const DefaultKernelPatience = 5 * time.Minute
+
 // Tables is where a node's table comes from; client.Datapath is one.
 type Tables interface {
 	Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error)
@@ -146,9 +149,9 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 		opt.KernelPatience = DefaultKernelPatience
 	}
 	opt.Tables = patient{opt.Tables, opt.Patience}
-	opt.Kernel = patientKernel{opt.Kernel, opt.KernelPatience}
+	opt.Kernel = enforce.Patient(opt.Kernel, opt.KernelPatience)
 	if opt.AuditKernel != nil {
-		opt.AuditKernel = patientKernel{opt.AuditKernel, opt.KernelPatience}
+		opt.AuditKernel = enforce.Patient(opt.AuditKernel, opt.KernelPatience)
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now

@@ -1,6 +1,6 @@
 //go:build linux
 
-package agent
+package enforce
 
 import (
 	"context"
@@ -8,26 +8,23 @@ import (
 	"time"
 
 	"sigs.k8s.io/knftables"
-
-	"github.com/edictdev/edict/internal/enforce"
 )
 
-// DefaultKernelPatience is many times what nft takes for the largest table.
-const DefaultKernelPatience = 5 * time.Minute
+// Patient is a kernel that is waited for that long, and no longer.
+func Patient(k Kernel, most time.Duration) Kernel { return patientKernel{k, most} }
 
-// patientKernel waits for nft so long, and no longer.
 type patientKernel struct {
-	enforce.Kernel
+	Kernel
 	most time.Duration
 }
 
-// Run implements enforce.Kernel.
+// Run implements Kernel.
 func (p patientKernel) Run(ctx context.Context, tx *knftables.Transaction) error {
 	return p.within(ctx, func(ctx context.Context) error { return p.Kernel.Run(ctx, tx) })
 }
 
-// List implements enforce.Kernel.
-func (p patientKernel) List(ctx context.Context) (l *enforce.Listing, err error) {
+// List implements Kernel.
+func (p patientKernel) List(ctx context.Context) (l *Listing, err error) {
 	err = p.within(ctx, func(ctx context.Context) (err error) {
 		l, err = p.Kernel.List(ctx)
 		return err
