@@ -231,6 +231,7 @@ func (e *Enforcer) takeBack(ctx context.Context, why error) error {
 	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
 		return fmt.Errorf("%w; and the table before it could not be put back: %w", why, err)
 	}
+	e.putRight() // also where others had changed it, and that stood until now
 	return why
 }
 
@@ -401,11 +402,16 @@ func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
 	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
 		return nil, err
 	}
-	if drift, e.lost = e.lost, nil; drift == nil {
-		return nil, nil // the last transaction failed
+	return e.putRight(), nil // nothing was lost where the last transaction failed
+}
+
+// putRight notes that what was applied last is in force. It returns what others had made
+// of it; nil: nothing.
+func (e *Enforcer) putRight() (drift error) {
+	if drift, e.lost = e.lost, nil; drift != nil {
+		e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", drift)
 	}
-	e.opt.Log.Warn("the kernel held other rules than were applied; they are in force again", "node", e.opt.Node, "version", e.status.Version, "error", drift)
-	return drift, nil
+	return drift
 }
 
 func (e *Enforcer) fetch(ctx context.Context) error {

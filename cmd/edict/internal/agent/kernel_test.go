@@ -135,3 +135,43 @@ func TestRulesThatCannotBePutBackAreSaidToBeLost(t *testing.T) {
 	require.NotContains(t, log.String(), "the rules in force stay")
 	require.Contains(t, log.String(), "they are in force again")
 }
+
+// refusesOnce is a kernel that refuses one transaction.
+type refusesOnce struct {
+	enforce.Kernel
+	refuses atomic.Pointer[func()] // and what happens then; nil: none
+}
+
+func (r *refusesOnce) Run(ctx context.Context, tx *knftables.Transaction) error {
+	if meanwhile := r.refuses.Swap(nil); meanwhile != nil {
+		(*meanwhile)()
+		return errors.New("busy")
+	}
+	return r.Kernel.Run(ctx, tx)
+}
+
+// TestRulesThatAreTakenBackAreNotLost, though they could not be put back just before: the
+// kernel took another table in between, and held it otherwise.
+func TestRulesThatAreTakenBackAreNotLost(t *testing.T) {
+	b := newBench(t)
+	otherwise := &forgetful{Kernel: b.kernel}
+	kernel := &refusesOnce{Kernel: otherwise}
+	b.through = kernel
+	word, five := "444", tableOf(5, allowTCP(443))
+	otherwise.word.Store(&word)
+	b.plane.put(five, nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		meanwhile := func() { b.plane.put(tableOf(6, allowTCP(444)), nil) }
+		kernel.refuses.Store(&meanwhile)
+		b.kernel.Forget()
+		require.Eventually(t, func() bool { return next().State == agent.StateRefused }, 20*time.Second, time.Millisecond)
+		s := next()
+		require.Contains(t, s.Error, "the kernel holds another ruleset than it was given")
+		require.NotContains(t, s.Error, "cannot be put right")
+		b.plane.put(five, nil)
+		s = next()
+		require.Empty(t, s.Error)
+		require.Equal(t, agent.StateCurrent, s.State)
+	})
+}
