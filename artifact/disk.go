@@ -8,6 +8,18 @@ import (
 	"path/filepath"
 )
 
+// ReadFile reads a whole file, but no pipe, which would wait for who writes to it.
+func ReadFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
+
 // WriteFile puts a file of this content and mode in the place of whatever was
 // at path, and returns once it is on disk. After a crash the file is the old
 // one or the new one.

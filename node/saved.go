@@ -60,7 +60,7 @@ func (f *Follower) restore() error {
 	if f.opt.State == "" || f.restored {
 		return nil
 	}
-	text, err := readRegular(f.opt.State)
+	text, err := artifact.ReadFile(f.opt.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without its directory there never will be one.
 		if _, err := os.Stat(filepath.Dir(f.opt.State)); err != nil {
@@ -150,16 +150,4 @@ func (r *set) restore(all []savedPolicy) error {
 		}
 	}
 	return nil
-}
-
-// readRegular reads a whole file, but no pipe, which would wait for who writes to it.
-func readRegular(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(name)
 }

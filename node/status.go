@@ -89,7 +89,8 @@ func newStatusError(resp *http.Response) *StatusError {
 	var problem struct{ Code, Detail string }
 	if json.Unmarshal(body, &problem) == nil {
 		const shown = 4 << 10 // it is logged at every try
-		e.Code, e.Detail = strings.ToValidUTF8(problem.Code[:min(len(problem.Code), shown)], ""), strings.ToValidUTF8(problem.Detail[:min(len(problem.Detail), shown)], "")
+		brief := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), shown)], "") }
+		e.Code, e.Detail = brief(problem.Code), brief(problem.Detail)
 	}
 	return e
 }

@@ -77,6 +77,10 @@ func (a *console) tellFailure(f failure) {
 	_ = out.Encode(map[string]failure{"error": f}) // there is nobody else to say so to
 }
 
+// printable is what explain says, with what a terminal would obey written out: a plane may
+// have written it.
+func printable(err error) string { return cli.Escaped(explain(err), "\n\t") }
+
 // explain is an error as a person reads it.
 func explain(err error) string {
 	var p *client.Problem

@@ -230,7 +230,7 @@ func (a applying) outcomes(results []author.Result) (lines []applied, worst erro
 
 // tellRefused says what is wrong with a policy that was not taken, and where it is written.
 func (a *console) tellRefused(d author.Draft, err error) {
-	fmt.Fprintf(a.stderr, "%s:%d: policy/%s: %v\n", d.At.File, d.At.Line, d.Slug, cli.Escaped(explain(err), "\n\t"))
+	fmt.Fprintf(a.stderr, "%s:%d: policy/%s: %v\n", d.At.File, d.At.Line, d.Slug, printable(err))
 }
 
 // tellApplied prints what became of every policy.

@@ -93,7 +93,7 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 			r, p, asked = now, of, true
 			line = rolloutLine(r, p)
 		case asked && isAway(err): // it is watched
-			line = "edict: " + cli.Escaped(explain(err), "\n\t")
+			line = "edict: " + printable(err)
 		default:
 			return err
 		}

@@ -63,7 +63,7 @@ func (a statusCommands) statusLooks(ctx context.Context, c *client.Client, diges
 		case err != nil && first && !errors.As(err, new(*client.UnavailableError)):
 			return last, err
 		case err != nil:
-			fmt.Fprintln(a.stderr, "edict: "+cli.Escaped(explain(err), "\n\t"))
+			fmt.Fprintln(a.stderr, "edict: "+printable(err))
 		default:
 			last = &s
 			if err := a.showStatus(s, place, first); err != nil {

@@ -104,7 +104,7 @@ func (a *app) waitOne(ctx context.Context, q waitingFor, x waited) error {
 		case err != nil && (last == "" || !isAway(err)):
 			return err
 		case err != nil && !said:
-			fmt.Fprintln(a.stderr, "edict: "+cli.Escaped(explain(err), "\n\t"))
+			fmt.Fprintln(a.stderr, "edict: "+printable(err))
 			said = true
 		case err != nil:
 		case state == q.what:

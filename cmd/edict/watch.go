@@ -79,7 +79,7 @@ func (a *console) watchLooks(ctx context.Context, show func() error, out io.Writ
 		case err != nil && (first || !isAway(err)):
 			return last, err
 		case err != nil:
-			fmt.Fprintln(a.stderr, "edict: "+cli.Escaped(explain(err), "\n\t"))
+			fmt.Fprintln(a.stderr, "edict: "+printable(err))
 		case first || !bytes.Equal(l.Bytes(), last):
 			switch {
 			case screen:

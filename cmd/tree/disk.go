@@ -43,17 +43,8 @@ func (Disk) SameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ReadFile reads a whole file, but no pipe, which would wait for who writes to it.
-func (Disk) ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(name)
-}
+// ReadFile reads a whole file, but no pipe.
+func (Disk) ReadFile(name string) ([]byte, error) { return artifact.ReadFile(name) }
 
 // Sub is what is below a directory.
 func (Disk) Sub(dir string) fs.FS { return os.DirFS(dir) }

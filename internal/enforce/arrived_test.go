@@ -13,6 +13,7 @@ import (
 
 	"github.com/edictdev/edict/internal/compiler/datapath"
 	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/test/leftout"
 	"github.com/edictdev/edict/internal/test/netns"
 )
 
@@ -22,6 +23,13 @@ func opens(p datapath.Protocol, port uint16) *enforce.Table {
 		Key:   datapath.Key{Direction: datapath.Ingress, Protocol: p, Port: port, Bits: 16},
 		Value: datapath.Value{Verdict: datapath.Allow, Precedence: 1},
 	}}}
+}
+
+func inForce(t *testing.T, kernel enforce.Kernel, table *enforce.Table) {
+	t.Helper()
+	r, err := enforce.Render(table)
+	require.NoError(t, err)
+	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
 }
 
 // TestWhatIsTranslatedToTheNodeIsLookedUp: an address that is not the node's, and becomes
@@ -48,9 +56,7 @@ func TestWhatIsTranslatedToTheNodeIsLookedUp(t *testing.T) {
 	} {
 		nft(t, "add rule inet others c "+to)
 	}
-	r, err := enforce.Render(opens(datapath.TCP, 443))
-	require.NoError(t, err)
-	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	inForce(t, kernel, opens(datapath.TCP, 443))
 	for address, want := range map[string]string{
 		net.JoinHostPort(ours4, "80"): "", net.JoinHostPort(ours4, "443"): "node",
 		net.JoinHostPort(ours6, "80"): "", net.JoinHostPort(ours6, "443"): "node",
@@ -70,14 +76,14 @@ func TestWhatIsTranslatedToTheNodeIsLookedUp(t *testing.T) {
 // it, what a bridge of the node forwards is seen where the node's own packets come in. A
 // broadcast is for the others on the bridge, whatever the node may get of it.
 func TestBroadcastsOfMachinesOnABridgePass(t *testing.T) {
+	const filtered = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+	if _, err := os.Stat(filtered); err != nil {
+		leftout.Here(t, "this kernel has no br_netfilter, so that nothing of a bridge is seen: %v", err)
+	}
 	if !netns.Alone(t) {
 		return
 	}
-	const filtered = "/proc/sys/net/bridge/bridge-nf-call-iptables"
-	if os.WriteFile(filtered, []byte("1"), 0o600) != nil {
-		t.Log("this kernel has no br_netfilter: nothing of a bridge is seen")
-		return
-	}
+	require.NoError(t, os.WriteFile(filtered, []byte("1"), 0o600))
 	var node *netns.Space
 	node.IP(t, "link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 192.0.2.1/24 dev br0")
 	machines := make([]*netns.Space, 2)
@@ -120,9 +126,7 @@ func TestBroadcastsOfMachinesOnABridgePass(t *testing.T) {
 	}
 	kernel, err := enforce.OpenNft(enforce.TableName)
 	require.NoError(t, err)
-	r, err := enforce.Render(opens(datapath.UDP, 7))
-	require.NoError(t, err)
-	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	inForce(t, kernel, opens(datapath.UDP, 7))
 	say(8)
 	say(7)
 	require.True(t, hears(other, enough), "the other machine")
@@ -147,9 +151,7 @@ func TestAMapWithoutItsElementsLetsNothingThrough(t *testing.T) {
 		Key:   datapath.Key{Direction: datapath.Ingress, Protocol: datapath.TCP, Port: 22, Bits: 16},
 		Value: datapath.Value{Verdict: datapath.Deny, Precedence: 1},
 	})
-	r, err := enforce.Render(table)
-	require.NoError(t, err)
-	require.NoError(t, enforce.NewNftables(kernel).Apply(t.Context(), r))
+	inForce(t, kernel, table)
 	get := func(port uint16, patience time.Duration) (text string) {
 		peer.Do(func() { text, _ = call(&net.Dialer{}, netip.AddrPortFrom(node4, port).String(), patience) })
 		return text

@@ -52,7 +52,7 @@ func (l *Log) room(ctx context.Context) error {
 	m := nats.NewMsg(wire.PrefixLog + "none.node.none")
 	m.Header.Set(headerBatchID, "room")
 	m.Header.Set(headerExpectName, "none")
-	l.c.refused.Store(false)
+	l.c.refused.Store(false) // store sets it again, where this or anything meanwhile is refused for want of room
 	switch _, err := l.c.store(ctx, m, requestTimeout); {
 	case errors.Is(err, ErrStorage):
 		return fmt.Errorf("%w: raise max_file_store of the server that leads %s, or the account's max_disk (nats stream info %s), or remove what is not needed", err, LogStream, LogStream)
