@@ -83,10 +83,14 @@ func (p *Projector) openDB() (err error) {
 // briefFiles are the sublevels that a brief store may gather before they are compacted.
 const briefFiles = 64
 
+// blockCache is what the store keeps of its blocks, in bytes. The fold asks it for little, and
+// a start fills it with what nobody asks for again; the system keeps the files' pages besides.
+const blockCache = 32 << 20
+
 func pebbleOptions(fs vfs.FS, lock *pebble.Lock, log pebbleLog) *pebble.Options {
 	opts := &pebble.Options{
 		FormatMajorVersion:    formatVersion,
-		CacheSize:             64 << 20,
+		CacheSize:             blockCache,
 		DisableWAL:            true,
 		MemTableSize:          memTable,
 		L0CompactionThreshold: 8, // a rebuild writes faster than it is read

@@ -42,9 +42,9 @@ func restart(ctx context.Context, e *env) ([]line, error) {
 		}
 		say("  round %d: ready after %s s, %s MiB at most until then", round+1, short(took[round]), short(resident[round]))
 	}
-	l := figure("to ready", "s", took).atMost(15)
+	l := figure("to ready", "s", took).atMost(4)
 	l.note("%s nodes in %d label sets, %d policies that all of them match; the start includes the log's server", grouped(int64(nodes)), restartSets, restartEach)
-	return []line{*l, *figure("resident at most until then", "MiB", resident).atMost(1536)}, nil
+	return []line{*l, *figure("resident at most until then", "MiB", resident).atMost(500)}, nil
 }
 
 // restartFill makes the plane, and waits until all of it is folded.
