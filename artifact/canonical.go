@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,8 +21,10 @@ const MaxInteger = 1<<53 - 1
 // said twice, text that is not UTF-8, and numbers other than integers within
 // ±MaxInteger (written without fraction or exponent) are errors.
 func Canonical(doc []byte) ([]byte, error) {
-	c := canonicaliser{dec: jsontext.NewDecoder(bytes.NewBuffer(doc))}
-	c.out = make([]byte, 0, len(doc))
+	c := canonicalisers.Get().(*canonicaliser)
+	defer c.done(len(doc))
+	c.in = *bytes.NewBuffer(doc)
+	c.dec.Reset(&c.in)
 	if err := c.value(); err != nil {
 		return nil, fmt.Errorf("canonical form: %w", err)
 	}
@@ -31,8 +34,27 @@ func Canonical(doc []byte) ([]byte, error) {
 	return c.sorted(), nil
 }
 
+// canonicalisers keep the room that a document took for the next.
+var canonicalisers = sync.Pool{New: func() any { return new(canonicaliser) }}
+
+// pooled is up to which size of a document, in bytes, its room is kept: that of a document
+// of many small members is several times its size.
+const pooled = 64 << 10
+
+// done leaves nothing of the document, which has so many bytes, to the next.
+func (c *canonicaliser) done(size int) {
+	if size > pooled {
+		return
+	}
+	c.in = bytes.Buffer{}
+	c.dec.Reset(&c.in)
+	c.out, c.members, c.names, c.unsorted, c.moved = c.out[:0], c.members[:0], c.names[:0], c.unsorted[:0], c.moved[:0]
+	canonicalisers.Put(c)
+}
+
 type canonicaliser struct {
-	dec      *jsontext.Decoder
+	in       bytes.Buffer
+	dec      jsontext.Decoder
 	out      []byte     // canonical, but for the order of names
 	members  []member   // of the objects that are open, outermost first
 	names    []byte     // theirs, without quotes
@@ -99,7 +121,7 @@ func (c *canonicaliser) number() error {
 	}
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil || n > MaxInteger || n < -MaxInteger {
-		return fmt.Errorf("%s is %.40s; a signed document has only integers within ±%d", where(c.dec), v, int64(MaxInteger))
+		return fmt.Errorf("%s is %.40s; a signed document has only integers within ±%d", where(&c.dec), v, int64(MaxInteger))
 	}
 	c.out = strconv.AppendInt(c.out, n, 10)
 	return nil
@@ -175,11 +197,11 @@ func (c *canonicaliser) object() error {
 // from its brace on, and moved[first:first+count] are its members as they must stand.
 type unsorted struct{ from, to, first, count int }
 
-// sorted is out with every object in order. It is written in one go, since an object
+// sorted is a copy of out with every object in order. It is written in one go, since an object
 // that is put in order where it ends would be moved again by each that holds it.
 func (c *canonicaliser) sorted() []byte {
 	if len(c.unsorted) == 0 {
-		return c.out
+		return slices.Clone(c.out)
 	}
 	slices.SortFunc(c.unsorted, func(a, b unsorted) int { return a.from - b.from }) // outer ones first
 	return c.appendSorted(make([]byte, 0, len(c.out)), 0, len(c.out))

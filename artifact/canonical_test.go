@@ -54,6 +54,19 @@ func TestCanonicalRefuses(t *testing.T) {
 	}
 }
 
+// What a document took, also one that was refused half way, serves the next and leaves it nothing.
+func TestCanonicalBeginsAnew(t *testing.T) {
+	for _, refused := range []string{`{"b":[{"d":1,"c":2},1.5]}`, `{"z":1,"a":{"y":1,"x":`, `{"b":1,"a":2} {}`} {
+		_, err := artifact.Canonical([]byte(refused))
+		require.Error(t, err)
+		first, err := artifact.Canonical([]byte(`{"b":{"d":1,"c":2},"a":0}`))
+		require.NoError(t, err)
+		_, err = artifact.Canonical([]byte(`[{"q":1,"p":"another"},{"q":1,"p":"document"}]`))
+		require.NoError(t, err)
+		require.Equal(t, `{"a":0,"b":{"c":2,"d":1}}`, string(first)) // it is not written over
+	}
+}
+
 // nested is an object in an object, and so on, whose names are in no order, around a text.
 func nested(depth, size int) []byte {
 	return []byte(strings.Repeat(`{"b":`, depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, depth))
