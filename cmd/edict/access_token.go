@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +17,8 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/backoff"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -78,7 +82,7 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	}
 	text, kept := access.NewToken(tokenID, expires)
 	if f.file != "" {
-		err = tokenToFile(f.file, id, f.kind, kept, relations, f.dry)
+		err = tokenToFile(cmd.Context(), f.file, id, f.kind, kept, relations, f.dry)
 	} else {
 		err = a.tokenToPlane(cmd, id, f.kind, kept, relations, dryCalls(f.dry)...)
 	}
@@ -122,7 +126,34 @@ func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relati
 	return r, err
 }
 
-func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
+// fileAlone keeps other commands from writing a file of principals until release. They write
+// it whole, so each waits for the one before, whose token it keeps.
+func fileAlone(ctx context.Context, path string) (release func(), err error) {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lock := path + ".lock"
+	for again := backoff.Steady(20 * time.Millisecond); ; {
+		release, err = streams.LockFile(lock)
+		switch {
+		case err == nil:
+			return release, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, cli.Failed(cli.Unreadable, "--file: %v", err)
+		case again.Pause(ctx) != nil:
+			return nil, cli.Failed(cli.Unavailable, "--file: another command has %s; try again when it has ended", lock)
+		}
+	}
+}
+
+func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
+	if !dry {
+		release, err := fileAlone(ctx, path)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	f, err := access.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = access.File{}, nil

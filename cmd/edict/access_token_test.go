@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/policy"
+)
+
+// What a command printed is in the file, whatever other commands wrote at the same time.
+func TestEveryTokenThatWasMadeIsInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.json")
+	const commands = 16
+	var all sync.WaitGroup
+	for i := range commands {
+		all.Go(func() {
+			_, kept := access.NewToken(uuid.New(), time.Time{})
+			err := tokenToFile(t.Context(), path, policy.PrincipalID(fmt.Sprintf("p%d", i%4)), "person", kept, nil, false)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	f, err := access.ReadFile(path)
+	require.NoError(t, err)
+	tokens := 0
+	for _, e := range f {
+		tokens += len(e.Principal.Tokens)
+	}
+	require.Equal(t, commands, tokens)
+}
