@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -78,7 +79,8 @@ type Auth struct {
 }
 
 // Load reads what the listeners need, before anything is changed. Its errors
-// name the flag: *datadir.UnusableError.
+// name the flag: *datadir.UnusableError, or context.DeadlineExceeded where a later start may
+// go well.
 func Load(ctx context.Context, opt Options, log *slog.Logger) (a *Auth, err error) {
 	a = &Auth{opt: opt, close: func() {}, log: log}
 	if opt.File != "" {
@@ -88,6 +90,9 @@ func Load(ctx context.Context, opt Options, log *slog.Logger) (a *Auth, err erro
 	}
 	if opt.Workload != "" {
 		w, err := access.OpenWorkload(ctx, opt.Workload)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("--spiffe-socket: %w", err) // its agent comes later, maybe, or knows this process later
+		}
 		if err != nil {
 			return nil, &datadir.UnusableError{What: "--spiffe-socket", Err: err}
 		}
