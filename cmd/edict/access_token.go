@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,8 +16,6 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
-	"github.com/edictdev/edict/internal/backoff"
-	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -126,31 +123,11 @@ func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relati
 	return r, err
 }
 
-// fileAlone keeps other commands from writing a file of principals until release. They write
-// it whole, so each waits for the one before, whose token it keeps.
-func fileAlone(ctx context.Context, path string) (release func(), err error) {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	lock := path + ".lock"
-	for again := backoff.Steady(20 * time.Millisecond); ; {
-		release, err = streams.LockFile(lock)
-		switch {
-		case err == nil:
-			return release, nil
-		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return nil, cli.Failed(cli.Unreadable, "--file: %v", err)
-		case again.Pause(ctx) != nil:
-			return nil, cli.Failed(cli.Unavailable, "--file: another command has %s; try again when it has ended", lock)
-		}
-	}
-}
-
 func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
 	if !dry {
-		release, err := fileAlone(ctx, path)
+		release, err := access.Alone(ctx, path)
 		if err != nil {
-			return err
+			return fmt.Errorf("--file: %w", err)
 		}
 		defer release()
 	}
