@@ -23,10 +23,11 @@ const (
 )
 
 // Codes of principals: the log knows no such one; another lists the same
-// credential.
+// credential; the file of serve --access gives a relation, which no request takes away.
 const (
 	CodePrincipalNotFound = "principal_not_found"
 	CodeCredentialTaken   = "credential_taken"
+	CodeRelationInFile    = "relation_in_file"
 )
 
 // principalHandlers serve principals and their relations.
@@ -36,6 +37,7 @@ type principalHandlers struct {
 	writes *writes
 	access interface { // nil: access is not configured
 		Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
+		Filed(id policy.PrincipalID, rel policy.Relation) bool
 	}
 }
 
