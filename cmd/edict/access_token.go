@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
@@ -22,6 +21,7 @@ import (
 // tokenFlags are the flags of `access token create`.
 type tokenFlags struct {
 	kind      string
+	kindGiven bool
 	expires   time.Duration
 	file      string
 	relations []string
@@ -77,11 +77,12 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	if f.expires > 0 {
 		expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
 	}
+	f.kindGiven = cmd.Flags().Changed("kind")
 	text, kept := access.NewToken(tokenID, expires)
 	if f.file != "" {
-		err = tokenToFile(cmd.Context(), f.file, id, f.kind, kept, relations, f.dry)
+		err = tokenToFile(cmd.Context(), f.file, id, f, kept, relations)
 	} else {
-		err = a.tokenToPlane(cmd, id, f.kind, kept, relations, dryCalls(f.dry)...)
+		err = a.tokenToPlane(cmd, id, f, kept, relations)
 	}
 	if err != nil {
 		return err
@@ -95,6 +96,14 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// checkKind refuses a kind that was asked for and is not what the principal is already.
+func (f tokenFlags) checkKind(id policy.PrincipalID, is string) error {
+	if f.kindGiven && f.kind != is {
+		return cli.Failed(cli.Conflict, "%s is a %s already, and no token makes it a %s: leave out --kind, or take another name", id, is, f.kind)
+	}
+	return nil
 }
 
 // parseRelations reads what --relation was given.
@@ -123,8 +132,8 @@ func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relati
 	return r, err
 }
 
-func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
-	if !dry {
+func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, flags tokenFlags, t policy.Token, relations []policy.Relation) error {
+	if !flags.dry {
 		release, err := access.Alone(ctx, path)
 		if err != nil {
 			return fmt.Errorf("--file: %w", err)
@@ -140,8 +149,11 @@ func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, kind s
 	}
 	e := f[id]
 	if e == nil {
-		e = &access.Entry{Principal: policy.Principal{Kind: policy.PrincipalKind(kind)}}
+		e = &access.Entry{Principal: policy.Principal{Kind: policy.PrincipalKind(flags.kind)}}
 		f[id] = e
+	}
+	if err := flags.checkKind(id, string(e.Principal.Kind)); err != nil {
+		return err
 	}
 	e.Principal.Tokens = append(e.Principal.Tokens, t)
 	for _, r := range relations {
@@ -149,13 +161,14 @@ func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, kind s
 			e.Relations = append(e.Relations, r)
 		}
 	}
-	if dry {
+	if flags.dry {
 		return nil
 	}
 	return f.Write(path)
 }
 
-func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, calls ...client.Call) error {
+func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, flags tokenFlags, t policy.Token, relations []policy.Relation) error {
+	calls := dryCalls(flags.dry)
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -164,9 +177,9 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 	if !t.Expires.IsZero() {
 		shown.Expires = &t.Expires
 	}
-	_, err = changePrincipal(cmd, c, string(id), kind, func(d *resource.PrincipalDocument) error {
+	_, err = changePrincipal(cmd, c, string(id), flags.kind, func(d *resource.PrincipalDocument) error {
 		d.Tokens = append(d.Tokens, shown)
-		return nil
+		return flags.checkKind(id, d.Kind)
 	}, calls...)
 	for _, r := range relations {
 		if err == nil {

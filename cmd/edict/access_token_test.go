@@ -22,7 +22,7 @@ func TestEveryTokenThatWasMadeIsInTheFile(t *testing.T) {
 	for i := range commands {
 		all.Go(func() {
 			_, kept := access.NewToken(uuid.New(), time.Time{})
-			err := tokenToFile(t.Context(), path, policy.PrincipalID(fmt.Sprintf("p%d", i%4)), "person", kept, nil, false)
+			err := tokenToFile(t.Context(), path, policy.PrincipalID(fmt.Sprintf("p%d", i%4)), tokenFlags{kind: "person"}, kept, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -36,4 +36,13 @@ func TestEveryTokenThatWasMadeIsInTheFile(t *testing.T) {
 		tokens += len(e.Principal.Tokens)
 	}
 	require.Equal(t, commands, tokens)
+
+	// A principal stays what it is: who asks for another kind is told.
+	_, token := access.NewToken(uuid.New(), time.Time{})
+	other := tokenFlags{kind: "node"}
+	require.NoError(t, tokenToFile(t.Context(), path, "p0", other, token, nil), "the flag's own default says nothing")
+	other.kindGiven = true
+	require.ErrorContains(t, tokenToFile(t.Context(), path, "p0", other, token, nil), "p0 is a person already")
+	_, token = access.NewToken(uuid.New(), time.Time{})
+	require.NoError(t, tokenToFile(t.Context(), path, "web-1", other, token, nil))
 }

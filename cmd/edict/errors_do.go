@@ -126,7 +126,7 @@ var errorCures = map[string]string{
 	api.CodeNoSignIn:           "make a link: edict ui; or start the plane with --oidc-issuer",
 
 	// Of what the plane is doing.
-	api.CodeRelationInFile:    "take it out of the file of serve --access, and start each worker again",
+	api.CodeGivenByFile:       "take it out of the file of serve --access, and start each worker again",
 	api.CodeCredentialTaken:   "give another, or take it from the principal that has it: edict access list shows who there is",
 	api.CodeKeyInTransition:   "wait until it is over: edict key list shows the keys",
 	api.CodeNextKeyMissing:    "start every worker with --next-signing-key; edict key list shows which keys there are",

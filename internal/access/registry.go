@@ -96,6 +96,9 @@ func (r *Registry) Taken(id policy.PrincipalID, d policy.Principal) (by policy.P
 	return r.Snapshot().Taken(id, d)
 }
 
+// Listed reports whether a principal is in the file of principals.
+func (r *Registry) Listed(id policy.PrincipalID) bool { return r.opt.File[id] != nil }
+
 // Filed reports whether the file of principals gives a relation, which nothing in the log takes
 // away. A relation to a node that names no project is one to the node of any.
 func (r *Registry) Filed(id policy.PrincipalID, rel policy.Relation) bool {

@@ -339,7 +339,7 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 }
 
 // What the file of principals gives, no request takes away, and none says that it did.
-func TestARelationOfTheFileIsNotTakenBack(t *testing.T) {
+func TestWhatTheFileGivesIsNotTakenBack(t *testing.T) {
 	p, tokens := guarded(t, roles)
 	admin := bearer(tokens["admin"])
 	take := func(query string) answer {
@@ -347,14 +347,16 @@ func TestARelationOfTheFileIsNotTakenBack(t *testing.T) {
 	}
 	for _, query := range []string{"admin&dry_run", "admin"} {
 		a := take(query)
-		p.want(409, "relation_in_file", a)
+		p.want(409, "given_by_file", a)
 		require.Contains(t, string(a.body), "admin keeps plane#admin")
 	}
 	p.want(204, "", take("read"))
 	p.want(200, "", p.do("POST", "/v1/access/principals/admin/relations", `{"relation":"plane#admin"}`, admin))
-	p.want(409, "relation_in_file", take("admin"))
+	p.want(409, "given_by_file", take("admin"))
 	p.do("PUT", "/v1/access/principals/admin", `{"kind":"person"}`, admin)
 	require.Empty(t, into[resource.Principal](t, p.do("GET", "/v1/access/principals/admin", "", admin)).Relations, "what the log gave is taken")
+	p.want(409, "given_by_file", p.do("DELETE", "/v1/access/principals/admin", "", admin))
+	p.want(200, "", p.do("GET", "/v1/access/principals/admin", "", admin))
 }
 
 // A bootstrap token registers one node: what another principal lists is refused, used or not.

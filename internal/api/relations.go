@@ -28,7 +28,7 @@ func (h *principalHandlers) relationRoutes() []Route {
 			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Take a relation back; one that it does not have writes nothing",
 			Params:  writeParams(relation),
-			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation, CodeRelationInFile), serve: h.removeRelation,
+			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation, CodeGivenByFile), serve: h.removeRelation,
 		},
 	}
 }
@@ -88,7 +88,7 @@ func (h *principalHandlers) removeRelation(c *call) error {
 	}
 	_, err = h.writes.commit(c, e, false)
 	if filed := h.access != nil && h.access.Filed(id, rel); filed && (err == nil || errors.Is(err, errDryRun)) {
-		return problem(http.StatusConflict, CodeRelationInFile,
+		return problem(http.StatusConflict, CodeGivenByFile,
 			"%s keeps %s: the file that the plane was started with (serve --access) gives it; take it out there, and start the plane again", id, rel)
 	}
 	if err != nil {
