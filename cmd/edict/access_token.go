@@ -106,6 +106,12 @@ func (f tokenFlags) checkKind(id policy.PrincipalID, is string) error {
 	return nil
 }
 
+// over reports whether a token has expired: it proves nothing any more, and makes room where a
+// principal lists as many as it may. nil and zero: never.
+func over(expires *time.Time) bool {
+	return expires != nil && !expires.IsZero() && time.Now().After(*expires)
+}
+
 // parseRelations reads what --relation was given.
 func (a *connection) parseRelations(cmd *cobra.Command, texts []string) ([]policy.Relation, error) {
 	all := make([]policy.Relation, len(texts))
@@ -155,6 +161,12 @@ func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, flags 
 	if err := flags.checkKind(id, string(e.Principal.Kind)); err != nil {
 		return err
 	}
+	if len(e.Principal.Tokens) >= policy.MaxTokens {
+		e.Principal.Tokens = slices.DeleteFunc(e.Principal.Tokens, func(t policy.Token) bool { return over(&t.Expires) })
+	}
+	if len(e.Principal.Tokens) >= policy.MaxTokens { // with one more no plane could read the file
+		return cli.Failed(cli.Conflict, "%s lists %d tokens that have not expired, as many as it may: take one out of %s", id, policy.MaxTokens, path)
+	}
 	e.Principal.Tokens = append(e.Principal.Tokens, t)
 	for _, r := range relations {
 		if !slices.Contains(e.Relations, r) {
@@ -178,6 +190,9 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 		shown.Expires = &t.Expires
 	}
 	_, err = changePrincipal(cmd, c, string(id), flags.kind, func(d *resource.PrincipalDocument) error {
+		if len(d.Tokens) >= policy.MaxTokens {
+			d.Tokens = slices.DeleteFunc(d.Tokens, func(t resource.Token) bool { return over(t.Expires) })
+		}
 		d.Tokens = append(d.Tokens, shown)
 		return flags.checkKind(id, d.Kind)
 	}, calls...)

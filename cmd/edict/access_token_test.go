@@ -46,3 +46,34 @@ func TestEveryTokenThatWasMadeIsInTheFile(t *testing.T) {
 	_, token = access.NewToken(uuid.New(), time.Time{})
 	require.NoError(t, tokenToFile(t.Context(), path, "web-1", other, token, nil))
 }
+
+// Tokens that have expired make room for the next one; those that have not are kept.
+func TestExpiredTokensMakeRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.json")
+	add := func(expires time.Time) error {
+		_, token := access.NewToken(uuid.New(), expires)
+		return tokenToFile(t.Context(), path, "ci", tokenFlags{kind: "service"}, token, nil)
+	}
+	require.NoError(t, add(time.Time{}))
+	require.NoError(t, add(time.Now().Add(time.Hour)))
+	for range 2 * policy.MaxTokens {
+		require.NoError(t, add(time.Now().Add(-time.Minute)))
+	}
+	f, err := access.ReadFile(path)
+	require.NoError(t, err)
+	good := 0
+	for _, token := range f["ci"].Principal.Tokens {
+		if !over(&token.Expires) {
+			good++
+		}
+	}
+	require.Equal(t, 2, good)
+
+	// Of those that have not, only so many are taken: no plane reads a file with more.
+	for range policy.MaxTokens - good {
+		require.NoError(t, add(time.Time{}))
+	}
+	require.ErrorContains(t, add(time.Time{}), "as many as it may")
+	_, err = access.ReadFile(path)
+	require.NoError(t, err)
+}
