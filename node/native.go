@@ -96,7 +96,9 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 // credentials are the credentials for the server.
 func (f *Follower) credentials() nats.Option {
 	return func(o *nats.Options) error {
-		o.Token = f.opt.Token
+		if o.Token = f.opt.Token; f.opt.TokenFrom != nil {
+			o.Token = f.opt.TokenFrom()
+		}
 		if f.opt.Creds != "" {
 			if err := nats.UserCredentials(f.opt.Creds)(o); err != nil {
 				return err

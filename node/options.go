@@ -30,8 +30,11 @@ type Options struct {
 	// Token, or what is in the file Creds, read at each connect, and TLS are
 	// shown to the NATS server; empty: none.
 	Token string
-	Creds string
-	TLS   *tls.Config
+	// TokenFrom is asked for the token at each connect, in place of Token: one that was
+	// renewed is shown then. nil: it is Token.
+	TokenFrom func() string
+	Creds     string
+	TLS       *tls.Config
 	// Trust holds the keys to verify with. Nil: those that the plane shows at
 	// /v1/keys at the start. The follower changes it: a new key that a trusted one
 	// announces is added, and the announcing key expires when the transition ends.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -86,9 +88,17 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			had, err := c.Principals.Get(cmd.Context(), args[0])
+			var none *client.Problem
+			if err != nil && (!errors.As(err, &none) || none.Code != api.CodePrincipalNotFound) {
+				return err
+			}
 			for _, r := range args[1:] {
 				if err := c.Principals.RemoveRelation(cmd.Context(), args[0], r, dryCalls(dry)...); err != nil {
 					return err
+				}
+				if !hasRelation(had, r) {
+					fmt.Fprintf(a.stderr, "edict: %s does not have %s, so nothing was taken\n", args[0], r)
 				}
 			}
 			if dry {
@@ -99,6 +109,19 @@ func (a accessCommands) revokeCommand() *cobra.Command {
 	})
 	dryRunFlag(cmd, &dry)
 	return cmd
+}
+
+// hasRelation reports whether a principal has a relation. One to a node that names no project
+// is one to the node of any.
+func hasRelation(p resource.Principal, text string) bool {
+	asked, err := policy.ParseRelation(text)
+	return err == nil && slices.ContainsFunc(p.Relations, func(g resource.Grant) bool {
+		r, err := policy.ParseRelation(g.Relation)
+		if !asked.Whole() {
+			r.ID = asked.ID
+		}
+		return err == nil && r == asked
+	})
 }
 
 func (a accessCommands) accessListCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
@@ -21,6 +21,7 @@ import (
 // tokenFlags are the flags of `access token create`.
 type tokenFlags struct {
 	kind      string
+	kindGiven bool
 	expires   time.Duration
 	file      string
 	relations []string
@@ -76,11 +77,12 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	if f.expires > 0 {
 		expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
 	}
+	f.kindGiven = cmd.Flags().Changed("kind")
 	text, kept := access.NewToken(tokenID, expires)
 	if f.file != "" {
-		err = tokenToFile(f.file, id, f.kind, kept, relations, f.dry)
+		err = tokenToFile(cmd.Context(), f.file, id, f, kept, relations)
 	} else {
-		err = a.tokenToPlane(cmd, id, f.kind, kept, relations, dryCalls(f.dry)...)
+		err = a.tokenToPlane(cmd, id, f, kept, relations)
 	}
 	if err != nil {
 		return err
@@ -94,6 +96,20 @@ func (a accessCommands) createToken(cmd *cobra.Command, name string, f tokenFlag
 	}
 	_, err = fmt.Fprintln(a.stdout, text)
 	return err
+}
+
+// checkKind refuses a kind that was asked for and is not what the principal is already.
+func (f tokenFlags) checkKind(id policy.PrincipalID, is string) error {
+	if f.kindGiven && f.kind != is {
+		return cli.Failed(cli.Conflict, "%s is a %s already, and no token makes it a %s: leave out --kind, or take another name", id, is, f.kind)
+	}
+	return nil
+}
+
+// over reports whether a token has expired: it proves nothing any more, and makes room where a
+// principal lists as many as it may. nil and zero: never.
+func over(expires *time.Time) bool {
+	return expires != nil && !expires.IsZero() && time.Now().After(*expires)
 }
 
 // parseRelations reads what --relation was given.
@@ -122,7 +138,14 @@ func (a *connection) whole(cmd *cobra.Command, r policy.Relation) (policy.Relati
 	return r, err
 }
 
-func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, dry bool) error {
+func tokenToFile(ctx context.Context, path string, id policy.PrincipalID, flags tokenFlags, t policy.Token, relations []policy.Relation) error {
+	if !flags.dry {
+		release, err := access.Alone(ctx, path)
+		if err != nil {
+			return fmt.Errorf("--file: %w", err)
+		}
+		defer release()
+	}
 	f, err := access.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = access.File{}, nil
@@ -132,8 +155,17 @@ func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token
 	}
 	e := f[id]
 	if e == nil {
-		e = &access.Entry{Principal: policy.Principal{Kind: policy.PrincipalKind(kind)}}
+		e = &access.Entry{Principal: policy.Principal{Kind: policy.PrincipalKind(flags.kind)}}
 		f[id] = e
+	}
+	if err := flags.checkKind(id, string(e.Principal.Kind)); err != nil {
+		return err
+	}
+	if len(e.Principal.Tokens) >= policy.MaxTokens {
+		e.Principal.Tokens = slices.DeleteFunc(e.Principal.Tokens, func(t policy.Token) bool { return over(&t.Expires) })
+	}
+	if len(e.Principal.Tokens) >= policy.MaxTokens { // with one more no plane could read the file
+		return cli.Failed(cli.Conflict, "%s lists %d tokens that have not expired, as many as it may: take one out of %s", id, policy.MaxTokens, path)
 	}
 	e.Principal.Tokens = append(e.Principal.Tokens, t)
 	for _, r := range relations {
@@ -141,13 +173,14 @@ func tokenToFile(path string, id policy.PrincipalID, kind string, t policy.Token
 			e.Relations = append(e.Relations, r)
 		}
 	}
-	if dry {
+	if flags.dry {
 		return nil
 	}
 	return f.Write(path)
 }
 
-func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, kind string, t policy.Token, relations []policy.Relation, calls ...client.Call) error {
+func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, flags tokenFlags, t policy.Token, relations []policy.Relation) error {
+	calls := dryCalls(flags.dry)
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
@@ -156,9 +189,12 @@ func (a accessCommands) tokenToPlane(cmd *cobra.Command, id policy.PrincipalID, 
 	if !t.Expires.IsZero() {
 		shown.Expires = &t.Expires
 	}
-	_, err = changePrincipal(cmd, c, string(id), kind, func(d *resource.PrincipalDocument) error {
+	_, err = changePrincipal(cmd, c, string(id), flags.kind, func(d *resource.PrincipalDocument) error {
+		if len(d.Tokens) >= policy.MaxTokens {
+			d.Tokens = slices.DeleteFunc(d.Tokens, func(t resource.Token) bool { return over(t.Expires) })
+		}
 		d.Tokens = append(d.Tokens, shown)
-		return nil
+		return flags.checkKind(id, d.Kind)
 	}, calls...)
 	for _, r := range relations {
 		if err == nil {

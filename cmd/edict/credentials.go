@@ -65,27 +65,23 @@ func (c credentials) natsFile() (string, error) {
 	return c.nats, nil
 }
 
-// token is what the file holds; "" without one.
-func (c credentials) token() (string, error) {
+// token is what the file holds; nil without one.
+func (c credentials) token() (*shownFile, error) {
 	if c.tokenFile == "" {
-		return "", nil
+		return nil, nil
 	}
-	text, err := os.ReadFile(c.tokenFile)
+	token, err := tokenIn(c.tokenFile)
 	if err != nil {
-		return "", cli.Failed(cli.Unreadable, "--token-file: %v", err)
+		return nil, err
 	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", cli.Failed(cli.BadUsage, "--token-file %s: want one token and nothing else", c.tokenFile)
-	}
-	return token, nil
+	return &shownFile{path: c.tokenFile, last: token}, nil
 }
 
 // natsToken is what NATS servers are shown, at the URLs that a client connects to. config is
 // what they are asked for TLS with; nil: those ask for it whose URL says so.
-func (c credentials) natsToken(urls string, config *tls.Config) (string, error) {
+func (c credentials) natsToken(urls string, config *tls.Config) (*shownFile, error) {
 	token, err := c.token()
-	if err != nil || token == "" || config != nil || urls == "" {
+	if err != nil || token == nil || config != nil || urls == "" {
 		return token, err
 	}
 	var open *url.URL
@@ -95,7 +91,7 @@ func (c credentials) natsToken(urls string, config *tls.Config) (string, error) 
 		}
 		u, err := url.Parse(address)
 		if err != nil {
-			return "", cli.Failed(cli.BadUsage, "--nats: want addresses such as tls://nats.example:4222") // the error may have a password
+			return nil, cli.Failed(cli.BadUsage, "--nats: want addresses such as tls://nats.example:4222") // the error may have a password
 		}
 		switch {
 		case u.Scheme == "tls" || u.Scheme == "wss":
@@ -105,7 +101,7 @@ func (c credentials) natsToken(urls string, config *tls.Config) (string, error) 
 		}
 	}
 	if open != nil {
-		return "", cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", open.Host)
+		return nil, cli.Failed(cli.BadUsage, "refusing to send a token to %s in the clear; use tls://", open.Host)
 	}
 	return token, nil
 }
@@ -133,7 +129,7 @@ func (c *credentials) tls(ctx context.Context) (*tls.Config, error) {
 		if err != nil {
 			return nil, cli.Failed(cli.Unreadable, "--cert, --key: %v", err)
 		}
-		out.Certificates = []tls.Certificate{pair}
+		out.GetClientCertificate = (&shownPair{cert: c.cert, key: c.key, last: pair}).show
 	}
 	return out, nil
 }
@@ -178,7 +174,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 		return nil, err
 	}
 	config, err := c.tls(cmd.Context())
-	if err != nil || config == nil && token == "" && c.dial == nil && c.admin == "" {
+	if err != nil || config == nil && token == nil && c.dial == nil && c.admin == "" {
 		return nil, err
 	}
 	u, err := shownTo(cmd, "server", server, token)
@@ -206,12 +202,12 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 }
 
 // shownTo is an address that a token may be shown to.
-func shownTo(cmd *cobra.Command, flag, address, token string) (*url.URL, error) {
+func shownTo(cmd *cobra.Command, flag, address string, token *shownFile) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, cli.Usage(cmd, "--%s %.200q: want http://host:port", flag, shownAddress(address)) // err may have a password
 	}
-	if token != "" && u.Host != "" && u.Scheme != "https" && !local(u.Hostname()) {
+	if token != nil && u.Host != "" && u.Scheme != "https" && !local(u.Hostname()) {
 		return nil, cli.Usage(cmd, "refusing to send a token to %s in the clear; use https://", u.Host)
 	}
 	return u, nil
@@ -229,14 +225,14 @@ func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 type bearer struct {
 	next    http.RoundTripper
 	origins []string
-	token   string
+	token   *shownFile
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" && slices.Contains(b.origins, origin(r.URL)) {
+	if token := b.token.now(); token != "" && slices.Contains(b.origins, origin(r.URL)) {
 		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+b.token)
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	return b.next.RoundTrip(r)
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/authority"
 )
 
 // Over HTTP/2 a connection to a host that is gone is found by asking, since a stream that
@@ -62,14 +66,64 @@ func TestATokenIsForNATSServersOverTLSOrOnThisMachine(t *testing.T) {
 	} {
 		token, err := c.natsToken(urls, nil)
 		require.Equal(t, sent, err == nil, "%q: %v", urls, err)
-		require.Equal(t, sent, token == "edt_ana", urls)
+		require.Equal(t, sent, token.now() == "edt_ana", urls)
 	}
 	token, err := c.natsToken("nats://nats.example", &tls.Config{MinVersion: tls.VersionTLS13})
 	require.NoError(t, err)
-	require.Equal(t, "edt_ana", token)
+	require.Equal(t, "edt_ana", token.now())
 	token, err = credentials{}.natsToken("nats://nats.example", nil)
 	require.NoError(t, err)
-	require.Empty(t, token)
+	require.Empty(t, token.now())
+}
+
+// A command that runs for months shows what its files have: a token that was renewed, and the
+// certificate, before what they had is revoked or over.
+func TestCredentialsAreRenewedByTheirFiles(t *testing.T) {
+	dir := t.TempDir()
+	ca := authority.New(t, dir)
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	c := credentials{tokenFile: write("token", "edt_a\n"), cert: filepath.Join(dir, "client.crt"), key: filepath.Join(dir, "client.key")}
+	ca.Issue("client", &x509.Certificate{Subject: pkix.Name{CommonName: "a"}})
+	got, err := c.http(nodeCommands{&app{}}.nodeWatchCommand(), "https://plane.example")
+	require.NoError(t, err)
+	shown := got.Transport.(*bearer)
+	config := shown.next.(*http.Transport).TLSClientConfig
+	asks := func(schemes ...tls.SignatureScheme) string {
+		pair, err := config.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13, SignatureSchemes: schemes})
+		require.NoError(t, err)
+		if pair.Leaf == nil {
+			return ""
+		}
+		return pair.Leaf.Subject.CommonName
+	}
+	var token string
+	shown.next = answering(func(r *http.Request) *http.Response {
+		token = r.Header.Get("Authorization")
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+	})
+	sends := func() string {
+		res, err := got.Get("https://plane.example/v1/keys")
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return token
+	}
+	require.Equal(t, "Bearer edt_a", sends())
+	require.Equal(t, "a", asks(tls.ECDSAWithP256AndSHA256))
+	require.Empty(t, asks(tls.Ed25519), "as a server is shown none that takes no such one")
+
+	write("token", "")
+	write("client.crt", "half")
+	require.Equal(t, "Bearer edt_a", sends(), "while it is being written")
+	require.Equal(t, "a", asks(tls.ECDSAWithP256AndSHA256))
+
+	write("token", "edt_b\n")
+	ca.Issue("client", &x509.Certificate{Subject: pkix.Name{CommonName: "b"}})
+	require.Equal(t, "Bearer edt_b", sends())
+	require.Equal(t, "b", asks(tls.ECDSAWithP256AndSHA256))
 }
 
 // answering is a server that is not there.

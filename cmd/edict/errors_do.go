@@ -46,7 +46,7 @@ var unsaid = []string{
 	api.CodeNodeNotFound, api.CodeRevisionNotFound, api.CodePeerNotFound, api.CodePrincipalNotFound, api.CodeProjectNotFound, api.CodeDecisionNotFound,
 	api.CodeReleaseNotFound, api.CodeForbidden, api.CodeLogUnavailable, api.CodeProjectionBehind, api.CodeStorageLow, api.CodeBodyTooLarge,
 	api.CodePreconditionFailed, api.CodeCredentialTaken, projector.CodeProjectInUse, projector.CodeNotStaged, projector.CodeNoRollout,
-	projector.CodeNameTaken, projector.CodePriorityTaken, projector.CodeWaveConflict,
+	projector.CodeNameTaken, projector.CodePriorityTaken, projector.CodeWaveConflict, policy.CodeTooManyCredentials,
 }
 
 // unsaidCure is what to do about an answer of the plane that does not say it itself; "": it does, or nobody knows.
@@ -69,6 +69,7 @@ var errorCures = map[string]string{
 	api.CodeReleaseNotFound:        "edict release list shows what was released, by node",
 	api.CodeArtifactNotFound:       "edict release list shows what was released, by node",
 	api.CodePeerNotFound:           "name a node of the project, as edict node list has it, or an IP address",
+	policy.CodeTooManyCredentials:  "take one away with edict access token revoke; edict access token list shows them",
 	api.CodePrincipalNotFound:      "edict access list shows who there is",
 	api.CodeNoDecisionLog:          "start the worker with edict serve --decision-log",
 	api.CodeRouteNotFound:          "look at --server, and at the version of the plane; --admin-server names an address of operators' routes",
@@ -126,6 +127,7 @@ var errorCures = map[string]string{
 	api.CodeNoSignIn:           "make a link: edict ui; or start the plane with --oidc-issuer",
 
 	// Of what the plane is doing.
+	api.CodeGivenByFile:       "take it out of the file of serve --access, and start each worker again",
 	api.CodeCredentialTaken:   "give another, or take it from the principal that has it: edict access list shows who there is",
 	api.CodeKeyInTransition:   "wait until it is over: edict key list shows the keys",
 	api.CodeNextKeyMissing:    "start every worker with --next-signing-key; edict key list shows which keys there are",

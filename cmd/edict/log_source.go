@@ -121,9 +121,11 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 		if opt.TLS, err = a.creds.tls(ctx); err != nil {
 			return nil, err
 		}
-		if opt.Token, err = a.creds.natsToken(opt.URL, opt.TLS); err != nil {
+		token, err := a.creds.natsToken(opt.URL, opt.TLS)
+		if err != nil {
 			return nil, err
 		}
+		opt.Token = token.now()
 		if opt.Creds, err = a.creds.natsFile(); err != nil {
 			return nil, err
 		}

@@ -228,7 +228,7 @@ new configuration, and have them read it: until then the credentials are good.`,
 			return cli.Failed(cli.Unreadable, "--dir: %v", err)
 		}
 		for _, what := range args {
-			user, err := k.Revoke(what)
+			user, err := k.Revoke(cmd.Context(), what)
 			if err != nil {
 				return cli.Failed(cli.Unreadable, "%v", err)
 			}

@@ -138,9 +138,11 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if opt.TLS, err = a.creds.tls(cmd.Context()); err != nil {
 		return err
 	}
-	if opt.Token, err = a.creds.natsToken(opt.NATS, opt.TLS); err != nil {
+	token, err := a.creds.natsToken(opt.NATS, opt.TLS)
+	if err != nil {
 		return err
 	}
+	opt.TokenFrom = token.now
 	if opt.Creds, err = a.creds.natsFile(); err != nil {
 		return err
 	}

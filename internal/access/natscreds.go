@@ -1,10 +1,13 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -99,12 +102,18 @@ func (c NATSCredentials) Write(path string) error { return artifact.WriteFile(pa
 
 // Revoke ends credentials: their user's public key, a file that holds them, or
 // the one of directory users that names them. Nobody is cut off before the
-// servers have the new configuration.
-func (k *NATSKeys) Revoke(what string) (user string, err error) {
+// servers have the new configuration. An account lists all that were revoked, so who revokes
+// others meanwhile has his turn before or after.
+func (k *NATSKeys) Revoke(ctx context.Context, what string) (user string, err error) {
 	c, err := k.issued(what)
 	if err != nil {
 		return "", err
 	}
+	release, err := Alone(ctx, k.path("revoke"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	operator, err := k.seed(operatorName)
 	if err != nil {
 		return "", err
@@ -129,11 +138,15 @@ func (k *NATSKeys) Revoke(what string) (user string, err error) {
 func (k *NATSKeys) issued(what string) (*jwt.UserClaims, error) {
 	path := what
 	if nkeys.IsValidPublicUserKey(what) {
-		found, _ := filepath.Glob(filepath.Join(k.path(usersDir), "*-"+what+jwtSuffix))
-		if len(found) == 0 {
+		all, err := os.ReadDir(k.path(usersDir)) // a pattern would take a bracket of the path for one of its own
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), "-"+what+jwtSuffix) })
+		if i < 0 {
 			return nil, fmt.Errorf("%s has no user %s; name the file of the credentials instead", k.path(usersDir), what)
 		}
-		path = found[0]
+		path = filepath.Join(k.path(usersDir), all[i].Name())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

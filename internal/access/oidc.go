@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -44,6 +45,30 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
+// AwayError means that an issuer could not be asked now: it, or the way to it, is away.
+type AwayError struct{ Err error }
+
+// Error says why.
+func (e *AwayError) Error() string { return e.Err.Error() }
+
+// Unwrap is what was found.
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// answering has an answer that says nothing of who gives it be an *AwayError.
+type answering struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := a.next.RoundTrip(r)
+	if err != nil {
+		return nil, &AwayError{err}
+	}
+	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		return nil, errors.Join(&AwayError{fmt.Errorf("it answers %s", res.Status)}, res.Body.Close())
+	}
+	return res, nil
+}
+
 // OIDC believes the identity tokens of one issuer for one audience.
 type OIDC struct {
 	verifier  *oidc.IDTokenVerifier
@@ -55,10 +80,14 @@ type OIDC struct {
 }
 
 // NewIssuer asks the issuer where its keys are. Its tokens must name it, the
-// audience, and a time that is not over. client nil: one with a timeout.
+// audience, and a time that is not over. client nil: one with a timeout. The error is an
+// *AwayError where a later try may find it.
 func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client) (*OIDC, error) {
 	if audience == "" {
 		return nil, errors.New("an audience must be given (--oidc-audience): tokens for others are not for this plane")
+	}
+	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return nil, fmt.Errorf("issuer %q: want its URL, such as https://id.example.com", issuer)
 	}
 	if client == nil {
 		client = &http.Client{Timeout: issuerPatience}
@@ -70,7 +99,9 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	transport := careful.Transport
 	careful.Transport = &seldom{transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
 	client = &careful
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
+	first := *client
+	first.Transport = answering{careful.Transport}
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, &first), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,6 +94,21 @@ func (r *Registry) Snapshot() *Snapshot {
 // neither of them.
 func (r *Registry) Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string) {
 	return r.Snapshot().Taken(id, d)
+}
+
+// Listed reports whether a principal is in the file of principals.
+func (r *Registry) Listed(id policy.PrincipalID) bool { return r.opt.File[id] != nil }
+
+// Filed reports whether the file of principals gives a relation, which nothing in the log takes
+// away. A relation to a node that names no project is one to the node of any.
+func (r *Registry) Filed(id policy.PrincipalID, rel policy.Relation) bool {
+	e := r.opt.File[id]
+	return e != nil && slices.ContainsFunc(e.Relations, func(has policy.Relation) bool {
+		if !rel.Whole() {
+			has.ID = rel.ID
+		}
+		return has == rel
+	})
 }
 
 // ErrUnknown means that credentials are nobody's: wrong, expired, revoked, listed by

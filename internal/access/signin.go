@@ -63,11 +63,8 @@ func (o *OIDC) SignIn(secret, home string) (*SignIn, error) {
 	if o.endpoint.AuthURL == "" || o.endpoint.TokenURL == "" {
 		return nil, ErrNoSignIn
 	}
-	if home != "" {
-		u, err := url.Parse(home)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("%q: %w", home, errOutsideOfWeb)
-		}
+	if err := CheckHome(home); err != nil {
+		return nil, err
 	}
 	client := *o.client
 	client.Transport = &seldom{o.transport, rate.NewLimiter(exchangesPerSecond, exchangeBurst)}
@@ -75,6 +72,19 @@ func (o *OIDC) SignIn(secret, home string) (*SignIn, error) {
 		issuer: o, name: o.issuer, client: &client, home: strings.TrimRight(home, "/"),
 		oauth: oauth2.Config{ClientID: o.audience, ClientSecret: secret, Endpoint: o.endpoint, Scopes: []string{oidc.ScopeOpenID}},
 	}, nil
+}
+
+// CheckHome says what is wrong with the URL by which browsers find the plane. Empty is
+// good: it is where each looked for it.
+func CheckHome(home string) error {
+	if home == "" {
+		return nil
+	}
+	u, err := url.Parse(home)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q: %w", home, errOutsideOfWeb)
+	}
+	return nil
 }
 
 // Issuer is the URL of where people sign in.

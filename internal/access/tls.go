@@ -24,15 +24,16 @@ const lookEvery = time.Second
 
 // ServerTLS is TLS 1.3 with the files' certificate. The files are read again
 // when they change, so a certificate is rotated by replacing them; open connections
-// go on. If the files cannot be read later, what was read before stays in force and
-// failed is called.
+// go on. If the files cannot be read later, what was read before stays in force, failed is
+// called, and they are tried again until they can be.
 func ServerTLS(files TLSFiles, failed func(error)) (*tls.Config, error) {
 	k := &keeper{files: files, failed: failed}
+	k.stamp, k.looked = k.stamps(), time.Now() // before: what is written meanwhile is read again
 	now, err := k.read()
 	if err != nil {
 		return nil, err
 	}
-	k.now, k.stamp, k.looked = now, k.stamps(), time.Now()
+	k.now = now
 	base := now.Clone()
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.config(), nil }
 	return base, nil
@@ -47,6 +48,9 @@ type keeper struct {
 	now    *tls.Config
 	stamp  [3]fileStamp
 	looked time.Time
+	// failing is what is wrong with the files since they changed; empty: nothing. Another
+	// owner or mode may put it right, which no stamp shows.
+	failing string
 }
 
 type fileStamp struct {
@@ -62,16 +66,20 @@ func (k *keeper) config() *tls.Config {
 	}
 	k.looked = time.Now()
 	stamp := k.stamps()
-	if stamp == k.stamp {
+	if stamp == k.stamp && k.failing == "" {
 		return k.now
 	}
+	changed := stamp != k.stamp
 	k.stamp = stamp
 	next, err := k.read()
 	if err != nil {
-		k.failed(err)
+		if why := err.Error(); changed || why != k.failing { // said once
+			k.failing = why
+			k.failed(err)
+		}
 		return k.now
 	}
-	k.now = next
+	k.now, k.failing = next, ""
 	return next
 }
 

@@ -21,6 +21,8 @@ type Access interface {
 	Authenticate(ctx context.Context, c access.Credentials) (*access.Principal, error)
 	Until(c access.Credentials) (until time.Time, sure bool)
 	Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
+	Listed(id policy.PrincipalID) bool
+	Filed(id policy.PrincipalID, rel policy.Relation) bool
 }
 
 // Codes of requests that are not allowed.

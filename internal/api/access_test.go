@@ -338,6 +338,27 @@ func TestARelationHoldsFromTheAnswerOn(t *testing.T) {
 	p.want(412, "precondition_failed", p.do("PUT", "/v1/access/principals/ana", doc, admin, "If-None-Match: *"))
 }
 
+// What the file of principals gives, no request takes away, and none says that it did.
+func TestWhatTheFileGivesIsNotTakenBack(t *testing.T) {
+	p, tokens := guarded(t, roles)
+	admin := bearer(tokens["admin"])
+	take := func(query string) answer {
+		return p.do("DELETE", "/v1/access/principals/admin/relations?relation=plane%23"+query, "", admin)
+	}
+	for _, query := range []string{"admin&dry_run", "admin"} {
+		a := take(query)
+		p.want(409, "given_by_file", a)
+		require.Contains(t, string(a.body), "admin keeps plane#admin")
+	}
+	p.want(204, "", take("read"))
+	p.want(200, "", p.do("POST", "/v1/access/principals/admin/relations", `{"relation":"plane#admin"}`, admin))
+	p.want(409, "given_by_file", take("admin"))
+	p.do("PUT", "/v1/access/principals/admin", `{"kind":"person"}`, admin)
+	require.Empty(t, into[resource.Principal](t, p.do("GET", "/v1/access/principals/admin", "", admin)).Relations, "what the log gave is taken")
+	p.want(409, "given_by_file", p.do("DELETE", "/v1/access/principals/admin", "", admin))
+	p.want(200, "", p.do("GET", "/v1/access/principals/admin", "", admin))
+}
+
 // A bootstrap token registers one node: what another principal lists is refused, used or not.
 func TestABootstrapTokenIsOnePrincipals(t *testing.T) {
 	p, tokens := guarded(t, roles)

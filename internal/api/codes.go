@@ -54,6 +54,7 @@ func meanings() map[string]meaning {
 		CodePeerNotFound:              {http.StatusNotFound, "the peer is neither a node of the project nor an address"},
 		CodePrincipalNotFound:         {http.StatusNotFound, "the log knows no such principal"},
 		CodeCredentialTaken:           {http.StatusConflict, "another principal lists the same token, SPIFFE ID or identity"},
+		CodeGivenByFile:               {http.StatusConflict, "the file of principals that the plane was started with gives it, and no request takes it away"},
 		CodeNodeNotFound:              {http.StatusNotFound, "there is no such node here"},
 		CodeProjectionBehind:          {http.StatusServiceUnavailable, "this worker has not folded the log far enough yet; try again"},
 		CodeContended:                 {http.StatusServiceUnavailable, "others changed the same thing each time that the change was tried; try again"},

@@ -54,8 +54,8 @@ type AccessDeps struct {
 	Failures *access.Failures
 	// Sessions lend credentials to browsers; nil: nobody has one.
 	Sessions *access.Sessions
-	// SignIn has people sign in to the console at an issuer; nil: nobody does.
-	SignIn *access.SignIn
+	// SignIn has people sign in to the console at an issuer; nil, or its nil: nobody does now.
+	SignIn func() *access.SignIn
 }
 
 // KeyDeps hold the plane's keys.

@@ -139,7 +139,7 @@ func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool
 	if !ok {
 		// It pulled elsewhere, or before this process began: what it has is not
 		// known, so it is reported once.
-		h.pulled.put(id, pulledState{unseen: true, reported: true})
+		h.pulled.put(id, pulledState{unseen: true, reported: true}, 0)
 		return true
 	}
 	if last.unseen {
@@ -147,7 +147,14 @@ func (h *heartbeatHandlers) mustPull(ctx context.Context, id policy.NodeID) bool
 	}
 	var s snapshot.State
 	var err error
-	h.model.Read(func(v *projector.View) { s, ok, err = h.states.State(v, id) })
+	var came uint64
+	h.model.Read(func(v *projector.View) {
+		s, ok, err = h.states.State(v, id)
+		came = v.Came(id)
+	})
+	if came > last.seq {
+		return true // it was removed, and came again
+	}
 	if err == nil && ok {
 		s, err = h.states.resolved(ctx, id, s)
 	}

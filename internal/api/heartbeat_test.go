@@ -137,6 +137,29 @@ func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 	}
 }
 
+// A node that was removed and came again has said nothing yet, though it pulls what it had.
+func TestANodeThatCameAgainCountsAsAppliedAnew(t *testing.T) {
+	p := newPlane(t)
+	made := p.create("web")
+	applied := func() int {
+		return into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "")).Applied
+	}
+	beat := func() bool {
+		a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`)
+		p.want(200, "", a)
+		return into[resource.HeartbeatAccepted](t, a).Reconcile
+	}
+	for _, when := range []string{"first", "again"} {
+		p.put("n1", `{"labels":{"role":"web"}}`)
+		require.True(t, beat(), when)
+		require.Zero(t, applied(), when)
+		p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
+		require.False(t, beat(), when)
+		require.Equal(t, 1, applied(), when)
+		p.want(204, "", p.do("DELETE", nodes+"/n1", ""))
+	}
+}
+
 // What a node says of itself is not overruled by what its heartbeats suggest.
 func TestAHeartbeatDoesNotSpeakForANodeThatRefused(t *testing.T) {
 	p := newPlane(t)

@@ -22,13 +22,15 @@ type pulledState struct {
 	unseen      bool // it has pulled nothing here; the rest says nothing
 }
 
-func (l *lastPulled) put(id policy.NodeID, s pulledState) {
+// put notes what a node pulled. came is the log sequence by which there is such a node now:
+// what one of that id reported before is forgotten.
+func (l *lastPulled) put(id policy.NodeID, s pulledState, came uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
 		l.of = map[policy.NodeID]pulledState{}
 	}
-	if old := l.of[id]; old.etag == s.etag && old.reported {
+	if old := l.of[id]; old.etag == s.etag && old.reported && old.seq >= came {
 		s.reported = true // saying so again would prove nothing more
 	}
 	l.of[id] = s

@@ -82,12 +82,12 @@ func (h *stateHandlers) state(c *call) error {
 		return err
 	}
 	var s snapshot.State
-	var at uint64
+	var at, came uint64
 	var agent bool
 	err = h.reads.check(c, func(v *projector.View) (err error) {
 		var ok bool
 		project, _ := v.ProjectOfNode(id)
-		at, agent = v.Seq(), c.who == nil || c.who.IsAgentOf(project, id)
+		at, came, agent = v.Seq(), v.Came(id), c.who == nil || c.who.IsAgentOf(project, id)
 		if s, ok, err = h.states.State(v, id); err == nil && !ok {
 			err = nodeNotFound(id)
 		}
@@ -101,7 +101,7 @@ func (h *stateHandlers) state(c *call) error {
 		return busy(err)
 	}
 	if agent { // what others read, the node has not pulled
-		h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows})
+		h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows}, came)
 	}
 	header := c.w.Header()
 	header.Set(HeaderEventID, position.String())

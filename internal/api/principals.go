@@ -23,10 +23,11 @@ const (
 )
 
 // Codes of principals: the log knows no such one; another lists the same
-// credential.
+// credential; what the file of serve --access gives, no request takes away.
 const (
 	CodePrincipalNotFound = "principal_not_found"
 	CodeCredentialTaken   = "credential_taken"
+	CodeGivenByFile       = "given_by_file"
 )
 
 // principalHandlers serve principals and their relations.
@@ -36,6 +37,8 @@ type principalHandlers struct {
 	writes *writes
 	access interface { // nil: access is not configured
 		Taken(id policy.PrincipalID, d policy.Principal) (by policy.PrincipalID, pointer string)
+		Listed(id policy.PrincipalID) bool
+		Filed(id policy.PrincipalID, rel policy.Relation) bool
 	}
 }
 
@@ -81,7 +84,7 @@ func (h *principalHandlers) writeRoutes() []Route {
 		{
 			Method: http.MethodDelete, Pattern: patternPrincipal, ID: "deletePrincipal", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Remove a principal, its credentials and its relations", Params: writeParams(onlyIfMatchParam), Answers: noContent(),
-			Problems: writeProblems(CodePrincipalNotFound, CodePreconditionFailed, CodeContended), serve: h.delete,
+			Problems: writeProblems(CodePrincipalNotFound, CodePreconditionFailed, CodeContended, CodeGivenByFile), serve: h.delete,
 		},
 	}
 }
@@ -279,6 +282,10 @@ func (h *principalHandlers) delete(c *call) error {
 	only, err := c.condition()
 	if err != nil {
 		return err
+	}
+	if h.access != nil && h.access.Listed(id) {
+		return problem(http.StatusConflict, CodeGivenByFile, "%s is in the file that the plane was started with (serve --access), and stays: take it out there, "+
+			"start the plane again, and then remove what the log has of it", id)
 	}
 	e := policy.PrincipalRemoved{Principal: id, CreatedBy: c.principal}
 	if e.ID, err = h.writes.id(c, uuid.Nil, "delete:principal:"+string(id)); err != nil {

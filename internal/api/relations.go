@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -27,7 +28,7 @@ func (h *principalHandlers) relationRoutes() []Route {
 			Method: http.MethodDelete, Pattern: patternRelations, ID: "removeRelation", Tag: tagAccess, Needs: access.AdminPlane,
 			Summary: "Take a relation back; one that it does not have writes nothing",
 			Params:  writeParams(relation),
-			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation), serve: h.removeRelation,
+			Answers: noContent(), Problems: writeProblems(policy.CodeInvalidRelation, CodeGivenByFile), serve: h.removeRelation,
 		},
 	}
 }
@@ -85,7 +86,12 @@ func (h *principalHandlers) removeRelation(c *call) error {
 	if e.ID, err = h.writes.id(c, uuid.Nil, fmt.Sprintf("remove:relation:%s:%s", id, rel)); err != nil {
 		return err
 	}
-	if _, err := h.writes.commit(c, e, false); err != nil {
+	_, err = h.writes.commit(c, e, false)
+	if filed := h.access != nil && h.access.Filed(id, rel); filed && (err == nil || errors.Is(err, errDryRun)) {
+		return problem(http.StatusConflict, CodeGivenByFile,
+			"%s keeps %s: the file that the plane was started with (serve --access) gives it; take it out there, and start the plane again", id, rel)
+	}
+	if err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)

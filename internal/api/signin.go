@@ -22,7 +22,7 @@ const (
 // signInHandlers open a browser's session for who signs in at the issuer.
 type signInHandlers struct {
 	*sessionHandlers
-	signIn *access.SignIn // nil: nobody signs in anywhere
+	signIn func() *access.SignIn // nil, or its nil: nobody signs in anywhere now
 	log    *slog.Logger
 }
 
@@ -59,24 +59,29 @@ func noSignIn() error {
 	return problem(http.StatusNotFound, CodeNoSignIn, "people sign in nowhere here: the plane has no --oidc-issuer; edict ui prints a link to the console")
 }
 
-func (h *signInHandlers) offered() bool {
-	return h.signIn != nil && h.auth.access != nil && h.auth.sessions != nil
+// offered is where people sign in; nil: nowhere.
+func (h *signInHandlers) offered() *access.SignIn {
+	if h.signIn == nil || h.auth.access == nil || h.auth.sessions == nil {
+		return nil
+	}
+	return h.signIn()
 }
 
 func (h *signInHandlers) show(c *call) error {
 	out := resource.SignIn{}
-	if h.offered() {
-		out.Issuer, out.Path = h.signIn.Issuer(), patternSignIn
+	if at := h.offered(); at != nil {
+		out.Issuer, out.Path = at.Issuer(), patternSignIn
 	}
 	return c.json(http.StatusOK, out)
 }
 
 // begin may be asked for by any page. It changes nothing but the browser's own cookie.
 func (h *signInHandlers) begin(c *call) error {
-	if !h.offered() {
+	at := h.offered()
+	if at == nil {
 		return noSignIn()
 	}
-	to, kept := h.signIn.Begin(h.back(c), viewOf(c.r.URL.Query().Get("view")), h.auth.clock())
+	to, kept := at.Begin(back(c, at), viewOf(c.r.URL.Query().Get("view")), h.auth.clock())
 	text, err := h.auth.sessions.Keep(kept)
 	if errors.Is(err, access.ErrSessionTooLong) {
 		kept.View = consolePath // what is asked for is longer than a cookie
@@ -85,23 +90,24 @@ func (h *signInHandlers) begin(c *call) error {
 	if err != nil {
 		return err
 	}
-	http.SetCookie(c.w, h.kept(c, text))
+	http.SetCookie(c.w, h.kept(c, at, text))
 	return goTo(c, to)
 }
 
 // end takes a browser back. What goes wrong is said by the console: nobody reads a
 // problem's JSON who came from a form.
 func (h *signInHandlers) end(c *call) error {
-	if !h.offered() {
+	at := h.offered()
+	if at == nil {
 		return noSignIn()
 	}
 	if wait := h.auth.failures.blocked(c); wait != nil {
 		return wait
 	}
-	gone := h.kept(c, "")
+	gone := h.kept(c, at, "")
 	gone.MaxAge = -1
 	http.SetCookie(c.w, gone)
-	view, err := h.opened(c)
+	view, err := h.opened(c, at)
 	if err != nil {
 		h.auth.failures.failed(c)
 		h.log.Warn("a sign-in to the console failed", "error", err, "correlation_id", c.correlation)
@@ -111,7 +117,7 @@ func (h *signInHandlers) end(c *call) error {
 }
 
 // opened sets the session's cookie, and says with which view to go on.
-func (h *signInHandlers) opened(c *call) (view string, err error) {
+func (h *signInHandlers) opened(c *call, at *access.SignIn) (view string, err error) {
 	q := c.r.URL.Query()
 	cookie, err := c.r.Cookie(h.auth.sessions.Kept())
 	if err != nil {
@@ -125,7 +131,7 @@ func (h *signInHandlers) opened(c *call) (view string, err error) {
 		return "", &refusedThere{why}
 	}
 	ctx := c.r.Context()
-	token, ends, err := h.signIn.Finish(ctx, kept, access.Return{Code: q.Get("code"), State: q.Get("state"), Issuer: q.Get("iss")}, h.back(c))
+	token, ends, err := at.Finish(ctx, kept, access.Return{Code: q.Get("code"), State: q.Get("state"), Issuer: q.Get("iss")}, back(c, at))
 	if err != nil {
 		return "", err
 	}
@@ -171,20 +177,20 @@ func whyNot(err error) string {
 }
 
 // back is where the issuer sends browsers.
-func (h *signInHandlers) back(c *call) string {
+func back(c *call, at *access.SignIn) string {
 	scheme := "http://"
 	if c.r.TLS != nil {
 		scheme = "https://"
 	}
-	return h.signIn.Home(scheme+c.r.Host) + patternReturn
+	return at.Home(scheme+c.r.Host) + patternReturn
 }
 
 // kept is the cookie of a browser that is at the issuer. It comes back from another
 // site's page, with which browsers send no Strict cookie.
-func (h *signInHandlers) kept(c *call, text string) *http.Cookie {
+func (h *signInHandlers) kept(c *call, at *access.SignIn, text string) *http.Cookie {
 	return &http.Cookie{
 		Name: h.auth.sessions.Kept(), Value: text, Path: patternReturn, MaxAge: int(access.SignInLife.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(h.back(c), "https://"),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(back(c, at), "https://"),
 	}
 }
 

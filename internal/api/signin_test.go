@@ -40,8 +40,9 @@ func newSignedIn(t *testing.T, secret string, set ...func(*api.Deps)) *signedIn 
 	s.plane = newPlane(t, append([]func(*api.Deps){withSessions(t, &s.now), func(d *api.Deps) {
 		d.Access = access.NewRegistry(d.Model.(access.Model), access.Options{File: file, Issuer: believed})
 		d.Clock = func() time.Time { return s.now }
-		d.SignIn, err = believed.SignIn(secret, "")
+		at, err := believed.SignIn(secret, "")
 		require.NoError(t, err)
+		d.SignIn = func() *access.SignIn { return at }
 	}}, set...)...)
 	return s
 }
@@ -213,8 +214,9 @@ func TestWhereTheIssuerSendsBrowsersBack(t *testing.T) {
 	believed, err := access.NewIssuer(t.Context(), s.issuer.URL, s.issuer.ClientID, s.issuer.Client())
 	require.NoError(t, err)
 	s = newSignedIn(t, "", func(d *api.Deps) {
-		d.SignIn, err = believed.SignIn("", "https://plane.example/")
+		at, err := believed.SignIn("", "https://plane.example/")
 		require.NoError(t, err)
+		d.SignIn = func() *access.SignIn { return at }
 	})
 	to, kept = s.begun("")
 	require.Equal(t, "https://plane.example/v1/session/callback", to.Query().Get("redirect_uri"))

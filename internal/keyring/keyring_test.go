@@ -121,6 +121,70 @@ func TestAKeyDoesNotSignBeforeTheLogShowsIt(t *testing.T) {
 	require.Equal(t, recorded.KeyID, current.KeyID())
 }
 
+// A transition that is over stays over: its key is gone, and a clock that is not set yet when
+// the plane starts would ask for it.
+func TestATransitionThatIsOverStaysOver(t *testing.T) {
+	p := newPlane(t)
+	files := made(t.TempDir())
+	m := p.worker(t, files, p.log)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	_, err := m.Rotate(t.Context(), Rotation{Transition: time.Second, Principal: "ana", Others: alone})
+	require.NoError(t, err)
+	recorded, err := readRecord(t.Context(), m.bucket)
+	require.NoError(t, err)
+	require.NotNil(t, recorded.Previous)
+	require.Eventually(t, func() bool {
+		kept, err := files.Kept()
+		return err == nil && len(kept) == 0
+	}, 20*time.Second, time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+
+	r, err := readRecord(t.Context(), m.bucket)
+	require.NoError(t, err)
+	held, err := files.held()
+	require.NoError(t, err)
+	for _, now := range []time.Time{time.Unix(0, 0), recorded.RotatedAt, time.Now()} {
+		lacks, _ := r.lacking(held, now)
+		require.Empty(t, lacks, now)
+	}
+	require.True(t, r.used(recorded.Previous.KeyID), "it never comes back")
+	require.Equal(t, recorded.RotatedBy, r.RotatedBy)
+	require.NoError(t, Check(t.Context(), files, FoundOn(p.conn)))
+	again := p.worker(t, files, p.log)
+	require.Equal(t, recorded.KeyID, again.Ring().Current().KeyID())
+	_, err = again.Rotate(t.Context(), Rotation{Transition: time.Second, Others: alone})
+	require.NoError(t, err)
+}
+
+// The record of a rotation says what its event says, so it stands until the log holds that.
+func TestATransitionEndsOnceTheLogShowsIt(t *testing.T) {
+	p := newPlane(t)
+	log := &refusing{Log: p.log, refuse: true}
+	files := made(t.TempDir())
+	_, err := p.worker(t, files, log).Rotate(t.Context(), Rotation{Transition: time.Second, Principal: "ana", Others: alone})
+	require.ErrorContains(t, err, "signs once its rotation is in the log")
+	again := p.worker(t, files, log)
+	recorded := again.now()
+	require.Eventually(t, func() bool { return recorded.transition(time.Now()).IsZero() }, 20*time.Second, time.Millisecond)
+	again = p.worker(t, files, log)
+	require.NotNil(t, again.now().Previous)
+	require.True(t, again.untidy.Load(), "it is looked after again")
+
+	log.refuse = false
+	require.NoError(t, again.apply(t.Context(), again.now()))
+	require.Nil(t, again.now().Previous)
+	require.False(t, again.untidy.Load())
+	there, err := p.log.Holds(t.Context(), recorded.event())
+	require.NoError(t, err)
+	require.True(t, there)
+	kept, err := files.Kept()
+	require.NoError(t, err)
+	require.Empty(t, kept)
+}
+
 // late is a bucket that stores what is written when nobody expects it any more: the servers
 // that were asked got another leader.
 type late struct {

@@ -133,10 +133,11 @@ func (m *Manager) applyLocked(ctx context.Context, r record) error {
 	if !m.opt.Files.ours() {
 		return nil
 	}
-	err := m.keepFiles(time.Now())
-	if m.untidy.Store(err != nil); err != nil {
+	over, err := m.endTransition(ctx, time.Now())
+	if err = errors.Join(err, m.keepFiles()); err != nil {
 		m.log.Warn("the files of the plane's keys could not be put in order; trying again", "error", err)
 	}
+	m.untidy.Store(err != nil || !over)
 	return nil
 }
 
@@ -223,16 +224,43 @@ func (m *Manager) signWith(r record) error {
 // holds m.mu.
 func (m *Manager) idsLocked() []string { return slices.Sorted(maps.Keys(m.held)) }
 
+// endTransition records that a transition is over, before its key is deleted: a clock that
+// goes back, or that is not set yet when the plane starts, would have it needed again. Not
+// over: the log does not hold the rotation yet, whose event follows from the record.
+func (m *Manager) endTransition(ctx context.Context, now time.Time) (over bool, err error) {
+	bucket, r := m.kept()
+	if r.Previous == nil || !r.transition(now).IsZero() {
+		return true, nil
+	}
+	if r.EventID != m.logged {
+		return false, nil
+	}
+	stands, err := writeRecord(ctx, bucket, r.ended())
+	if err != nil {
+		return false, fmt.Errorf("record that key %s is not needed any more: %w", r.Previous.KeyID, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stands.revision > m.record.revision {
+		m.record = stands
+	}
+	return true, nil
+}
+
 // keepFiles has Files.Signing hold the current key, and Files.Made the previous
-// one until its transition ends, and nothing else but what this process made for a rotation
-// of which it does not know whether it is recorded.
-func (m *Manager) keepFiles(now time.Time) error {
+// one until the record says that its transition is over, and nothing else but what this process
+// made for a rotation of which it does not know whether it is recorded.
+func (m *Manager) keepFiles() error {
 	r := m.now()
 	if err := m.opt.Files.promote(r.KeyID); err != nil {
 		return err
 	}
+	needed := []string{r.KeyID}
+	if r.Previous != nil {
+		needed = append(needed, r.Previous.KeyID)
+	}
 	m.mu.Lock()
-	needed := append(r.ids(now), slices.DeleteFunc(slices.Clone(m.made), r.used)...)
+	needed = append(needed, slices.DeleteFunc(slices.Clone(m.made), r.used)...)
 	maps.DeleteFunc(m.held, func(id string, _ *artifact.Signer) bool { return !slices.Contains(needed, id) })
 	m.mu.Unlock()
 	return m.opt.Files.prune(needed[1:])

@@ -79,14 +79,6 @@ func (r record) transition(now time.Time) time.Time {
 	return *r.Previous.NotAfter
 }
 
-// ids are the keys that the plane needs at a time.
-func (r record) ids(now time.Time) []string {
-	if r.transition(now).IsZero() {
-		return []string{r.KeyID}
-	}
-	return []string{r.KeyID, r.Previous.KeyID}
-}
-
 // used reports whether a key is the plane's, or ever was.
 func (r record) used(keyID string) bool {
 	return keyID == r.KeyID || r.Previous != nil && keyID == r.Previous.KeyID || slices.Contains(r.Retired, keyID)
@@ -104,6 +96,13 @@ func (r record) rotated(next *artifact.Signer, now, until time.Time, by, correla
 		out.Retired = append(out.Retired, r.Previous.KeyID)
 	}
 	return out
+}
+
+// ended is the record once the transition of its rotation is over.
+func (r record) ended() record {
+	r.Retired = append(slices.Clone(r.Retired), r.Previous.KeyID)
+	r.Previous = nil
+	return r
 }
 
 // event is the one of the rotation that made the record.

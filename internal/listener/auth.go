@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -72,13 +73,16 @@ type Auth struct {
 	close    func()
 	registry atomic.Pointer[access.Registry] // nil: not open yet, or access is not configured
 	excess   *access.Excess                  // of registry
-	signIn   *access.SignIn                  // nil: there is no issuer, or it only has keys
+	signIn   atomic.Pointer[access.SignIn]   // nil: there is no issuer yet, or it only has keys
+	late     *access.LateIssuer              // nil: the issuer answered at the start, or there is none
+	log      *slog.Logger
 }
 
 // Load reads what the listeners need, before anything is changed. Its errors
-// name the flag: *datadir.UnusableError.
+// name the flag: *datadir.UnusableError, or context.DeadlineExceeded where a later start may
+// go well.
 func Load(ctx context.Context, opt Options, log *slog.Logger) (a *Auth, err error) {
-	a = &Auth{opt: opt, close: func() {}}
+	a = &Auth{opt: opt, close: func() {}, log: log}
 	if opt.File != "" {
 		if a.file, err = access.ReadFile(opt.File); err != nil {
 			return nil, &datadir.UnusableError{What: "--access", Err: err}
@@ -86,6 +90,9 @@ func Load(ctx context.Context, opt Options, log *slog.Logger) (a *Auth, err erro
 	}
 	if opt.Workload != "" {
 		w, err := access.OpenWorkload(ctx, opt.Workload)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("--spiffe-socket: %w", err) // its agent comes later, maybe, or knows this process later
+		}
 		if err != nil {
 			return nil, &datadir.UnusableError{What: "--spiffe-socket", Err: err}
 		}
@@ -129,42 +136,60 @@ func (a *Auth) Open(ctx context.Context, model access.Model, failures *access.Fa
 	a.excess = excess
 	opt := access.Options{File: a.file, Failures: failures, Spent: exceeded, Excess: excess}
 	if a.opt.Issuer != "" {
-		issuer, err := access.NewIssuer(ctx, a.opt.Issuer, a.opt.Audience, nil)
-		if err != nil {
-			return nil, &datadir.UnusableError{What: "--oidc-issuer", Err: err}
-		}
-		if err := a.offerSignIn(issuer); err != nil {
+		if opt.Issuer, err = a.issuer(ctx); err != nil {
 			return nil, err
 		}
-		opt.Issuer = issuer
 	}
 	r = access.NewRegistry(model, opt)
 	a.registry.Store(r)
 	return r, nil
 }
 
-// offerSignIn has people sign in to the console at the issuer.
-func (a *Auth) offerSignIn(issuer *access.OIDC) error {
+// issuer finds the issuer whose identity tokens are believed. A plane does not wait for one
+// that is away: nodes, and all who have other credentials, have nothing to do with it.
+func (a *Auth) issuer(ctx context.Context) (access.Issuer, error) {
 	secret := ""
 	if a.opt.Secret != "" {
 		text, err := os.ReadFile(a.opt.Secret)
 		if err != nil {
-			return &datadir.UnusableError{What: "--oidc-client-secret", Err: err}
+			return nil, &datadir.UnusableError{What: "--oidc-client-secret", Err: err}
 		}
 		secret = strings.TrimSpace(string(text))
 	}
-	var err error
-	if a.signIn, err = issuer.SignIn(secret, a.opt.Console); errors.Is(err, access.ErrNoSignIn) {
-		return nil // tokens of it are believed all the same
+	if err := access.CheckHome(a.opt.Console); err != nil {
+		return nil, &datadir.UnusableError{What: "--console-url", Err: err}
 	}
-	if err != nil {
-		return &datadir.UnusableError{What: "--console-url", Err: err}
+	ask := func(ctx context.Context) (*access.OIDC, error) {
+		return access.NewIssuer(ctx, a.opt.Issuer, a.opt.Audience, nil)
 	}
-	return nil
+	offer := func(o *access.OIDC) {
+		// What its SignIn may say is that it only has keys: then its tokens are believed all the same.
+		if s, err := o.SignIn(secret, a.opt.Console); err == nil {
+			a.signIn.Store(s)
+		}
+	}
+	found, err := ask(ctx)
+	switch {
+	case err == nil:
+		offer(found)
+		return found, nil
+	case !errors.As(err, new(*access.AwayError)) || ctx.Err() != nil:
+		return nil, &datadir.UnusableError{What: "--oidc-issuer", Err: err}
+	}
+	a.late = &access.LateIssuer{Ask: ask, Found: offer, Log: a.log}
+	return a.late, nil
 }
 
-// SignIn is where people sign in to the console; nil: nowhere.
-func (a *Auth) SignIn() *access.SignIn { return a.signIn }
+// Run asks an issuer that was away when the plane started, until it answers or ctx ends.
+func (a *Auth) Run(ctx context.Context) error {
+	if a.late == nil {
+		return nil
+	}
+	return a.late.Run(ctx)
+}
+
+// SignIn is where people sign in to the console; nil: nowhere now.
+func (a *Auth) SignIn() *access.SignIn { return a.signIn.Load() }
 
 // Admit implements streams.Guard. Nobody is let in before it is known who may
 // do what.

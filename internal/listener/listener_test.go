@@ -2,10 +2,12 @@ package listener
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,6 +111,17 @@ func TestNobodyIsLetInBeforeItIsKnownWhoMayDoWhat(t *testing.T) {
 	a, err := Load(t.Context(), Options{}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Nil(t, a.Guard(), "access is not configured")
+}
+
+// A Workload API that does not answer is no fault of the configuration: its agent may start
+// after the plane, and whoever supervises the plane is to start it again.
+func TestAWorkloadAPIThatIsAwayMayComeLater(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := Load(ctx, Options{Workload: "unix://" + filepath.Join(t.TempDir(), "agent.sock")}, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "--spiffe-socket: ")
+	require.NotErrorAs(t, err, new(*datadir.UnusableError))
 }
 
 func TestAFileThatCannotBeReadIsNamedWithItsFlag(t *testing.T) {

@@ -48,7 +48,7 @@ func (p *Plane) deps() api.Deps {
 	d.LogURL = func() string { return url }
 	d.SignWith(p.keys, p.worker.Others)
 	if p.registry != nil {
-		d.Access, d.Limiter, d.Sessions, d.SignIn = p.registry, p.auth.Limiter(), p.sessions, p.auth.SignIn()
+		d.Access, d.Limiter, d.Sessions, d.SignIn = p.registry, p.auth.Limiter(), p.sessions, p.auth.SignIn
 	}
 	if p.opt.Tracing != nil {
 		d.Tracer = p.opt.Tracing

@@ -72,7 +72,7 @@ func (o *outside) overlap(t *testing.T, kind policy.PrincipalKind, id string, re
 	old, user := issue("old.creds")
 	fresh, _ = issue("fresh.creds")
 	return old, fresh, func() {
-		_, err := o.Revoke(user)
+		_, err := o.Revoke(t.Context(), user)
 		require.NoError(t, err)
 		o.print()
 		require.NoError(t, o.server.Reload())

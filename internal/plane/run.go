@@ -58,7 +58,7 @@ func (p *Plane) run(ctx context.Context) error {
 // parts run from the beginning on, until their context ends.
 func (p *Plane) parts() []func(context.Context) error {
 	all := []func(context.Context) error{
-		p.disk.Run, p.pace.Run, p.readModel.Run, p.worker.Run, p.keys.Run, p.quota.Run, p.tracker.Run, p.fleet.Run, p.rollouts.Run, p.checkpoints.Run, p.history.Run,
+		p.disk.Run, p.pace.Run, p.auth.Run, p.readModel.Run, p.worker.Run, p.keys.Run, p.quota.Run, p.tracker.Run, p.fleet.Run, p.rollouts.Run, p.checkpoints.Run, p.history.Run,
 		projector.Reporter{Store: p.store, To: p.rejected, Log: p.log, Held: p.held}.Run,
 		func(ctx context.Context) error { return p.admitter.Run(ctx, p.store.Changed) },
 	}
