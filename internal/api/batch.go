@@ -40,6 +40,7 @@ type batch struct {
 	one        func(line []byte) error // takes a line
 	project    uuid.UUID
 	lines      int
+	begun      bool // lines were written, or, in a dry run, would be
 	result     resource.BatchResult
 	before     *chunk     // published, verdicts not collected
 	now        *chunk     // being read

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +74,32 @@ func TestABatchGoesOnWithWhatHasRoom(t *testing.T) {
 	require.Len(t, res.Rejected, 1)
 	require.Equal(t, "quota_exceeded", res.Rejected[0].Code)
 	require.Equal(t, 1, res.Rejected[0].Line)
+}
+
+// A batch whose room ends far behind its beginning says what became of each line: those before
+// are written. A dry run says the same.
+func TestALongBatchThatFillsItsProjectSaysWhatIsWritten(t *testing.T) {
+	p := newPlane(t)
+	at := "/v1/projects/" + project
+	const room, sent = 1500, 6000
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", fmt.Sprintf(`{"nodes":%d}`, room)))
+	var lines strings.Builder
+	for i := range sent {
+		fmt.Fprintf(&lines, "{\"id\":\"n%d\"}\n", i)
+	}
+	for _, how := range []string{"?dry_run", ""} {
+		a := p.do("POST", at+"/nodes:batch"+how, lines.String(), "Content-Type: application/x-ndjson")
+		p.want(http.StatusOK, "", a)
+		require.Empty(t, a.Header.Get("Retry-After"))
+		res := into[resource.BatchResult](t, a)
+		require.Equal(t, room, res.Applied)
+		require.Len(t, res.Rejected, sent-room)
+		for i, line := range res.Rejected {
+			require.Equal(t, "quota_exceeded", line.Code)
+			require.Equal(t, room+i+1, line.Line)
+			require.Equal(t, fmt.Sprintf("n%d", room+i), line.ID)
+		}
+	}
 }
 
 // An archived project takes no write, and none is appended.
