@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,25 @@ func TestAWriteWaitsAMomentForItsRate(t *testing.T) {
 	p.put("n1", `{}`)
 	began = time.Now()
 	p.put("n1", `{"labels":{"a":"b"}}`)
+}
+
+// Nothing that a project removes gives it bytes of the log back: only the hours do, and it is
+// told when.
+func TestAProjectThatTookItsBytesIsToldWhenItHasSomeAgain(t *testing.T) {
+	now := epoch
+	p := newPlane(t, func(d *api.Deps) { d.Clock = func() time.Time { return now } })
+	p.put("n1", `{}`)
+	at := "/v1/projects/" + project
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", `{"bytes_per_day":100}`))
+	again := epoch.Truncate(time.Hour).Add(24 * time.Hour)
+	a := p.do("PUT", at+"/nodes/n2", `{}`)
+	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
+	require.Equal(t, strconv.Itoa(1+int(again.Sub(epoch)/time.Second)), a.Header.Get("Retry-After"))
+	require.Contains(t, string(a.body), "publish again from "+again.Format(time.RFC3339)+" on")
+	require.NotContains(t, string(a.body), "remove some")
+	require.Equal(t, again, *into[resource.Project](t, p.do("GET", at, "")).Ready)
+	now = again
+	require.Nil(t, into[resource.Project](t, p.do("GET", at, "")).Ready)
 }
 
 // A batch is refused whole if none of its lines has room; otherwise those are that have none.
