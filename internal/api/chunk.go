@@ -102,7 +102,7 @@ func (b *batch) full(k *chunk, r *projector.Rehearsal) (bool, error) {
 	if !b.begun {
 		return true, refused[0]
 	}
-	b.c.retryNever()
+	b.c.w.Header().Del("Retry-After") // the request is not refused
 	for i, w := range k.writes {
 		var pr *resource.Problem
 		if !errors.As(refused[i], &pr) {

@@ -75,9 +75,6 @@ func (c *call) retryIn(wait time.Duration) {
 	c.w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 }
 
-// retryNever takes back what retryIn advised: the request is not refused after all.
-func (c *call) retryNever() { c.w.Header().Del("Retry-After") }
-
 // problem makes the error that handlers return.
 func problem(status int, code, format string, args ...any) *resource.Problem {
 	return resource.NewProblem(status, code, format, args...)

@@ -78,7 +78,7 @@ func (q *quota) checkAll(c *call, r *projector.Rehearsal, events []streams.Appen
 	for _, a := range events {
 		err := q.checkAfter(c, r, a.Event)
 		if err == nil {
-			c.retryNever()
+			c.w.Header().Del("Retry-After") // of those before
 			return nil
 		}
 		refused = append(refused, err)

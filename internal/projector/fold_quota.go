@@ -112,9 +112,9 @@ func (j *judge) withinQuota(e policy.Event) Verdict {
 		return overQuota(project, "it has %d nodes", most.Nodes)
 	case most.LabelSets > 0 && j.addsLabelSet(e, p) && uint64(len(p.identities)+more.sets) >= most.LabelSets: //nolint:gosec // a count
 		return overQuota(project, "its nodes have %d label sets", most.LabelSets)
-	case most.BytesPerDay > 0 && j.hasBytes(project, most.BytesPerDay).After(now):
+	case most.BytesPerDay > 0 && q.hasBytes(j, project).After(now):
 		return reject(CodeQuotaExceeded, "project %s has a quota of %d bytes of the log in 24 hours, and took them: publish again from %s on, or have an administrator raise it (edict project quota set)",
-			project, most.BytesPerDay, j.ready(project, q).Format(time.RFC3339Nano))
+			project, most.BytesPerDay, q.readyFor(j, project).Format(time.RFC3339Nano))
 	}
 	if at := q.ready(j.time); at.After(now) {
 		return reject(CodeQuotaExceeded, "project %s has a quota of %d events a second and %d a day: publish again from %s on (0: any number)",
@@ -159,31 +159,6 @@ func (j *judge) addsLabelSet(e policy.Event, p *project) bool {
 		return false
 	}
 	return n.gone() || n.identity.nodes.len() > 1
-}
-
-// ready is when neither the rates of a project nor its bytes of a day keep another event
-// from being applied, if nothing else comes; the judge's time, if they do not now.
-func (j *judge) ready(project uuid.UUID, q *quota) time.Time {
-	at := q.ready(j.time)
-	if most := q.limits.BytesPerDay; most > 0 {
-		if has := j.hasBytes(project, most); has.After(at) {
-			return has
-		}
-	}
-	return at
-}
-
-// hasBytes is when a project has taken less than most bytes of the log in a day, if it takes
-// nothing more; the judge's time, if it has now.
-func (j *judge) hasBytes(project uuid.UUID, most uint64) time.Time {
-	var u Usage
-	if taken := j.usage.of[project]; taken != nil {
-		u = *taken
-	}
-	if r := j.rehearsed; r != nil && r.project == project {
-		u = r.after(u)
-	}
-	return u.Below(most, logTime(j.time))
 }
 
 // bytes are what a project took of the log in the last day.

@@ -46,7 +46,7 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 		out.Used.EventsPerDay = has.spent.Bytes(now)
 	}
 	j := judge{state: s, store: q.v.m.db, time: now.UnixNano()}
-	if at := j.ready(project, has); at.After(now) {
+	if at := has.readyFor(&j, project); at.After(now) {
 		out.Ready = at
 	}
 	return out
@@ -63,7 +63,7 @@ func (j *judge) over(e policy.Event) (over *streams.Rejection, ready time.Time) 
 	if q == nil {
 		return over, ready
 	}
-	if ready = j.ready(e.Scope(), q); !ready.After(logTime(j.time)) {
+	if ready = q.readyFor(j, e.Scope()); !ready.After(logTime(j.time)) {
 		ready = time.Time{}
 	}
 	return over, ready
