@@ -83,6 +83,8 @@ func TestHowFarARolloutHasComeIsShown(t *testing.T) {
 	x = p.rollout(one).Waves
 	require.Equal(t, &resource.Reached{Nodes: 1, Applied: 1}, x.Reached)
 	require.Empty(t, x.WaitsFor)
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/projects/"+project+"/quota", `{"events_per_day":1,"bytes_per_day":1}`))
+	require.Contains(t, p.rollout(one).Waves.WaitsFor, "has a quota of")
 	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one+"/abort", `{"reason":"no"}`))
 	x = p.rollout(one).Waves
 	require.Nil(t, x.Reached)
