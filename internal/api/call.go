@@ -68,7 +68,7 @@ func (c *call) bytes(status int, media string, body []byte) {
 		h.Set("Cache-Control", "no-store")
 	}
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // the client may be gone
+	_, _ = answering(c).Write(body) // the client may be gone
 }
 
 // headerWarning is in answers that are good and that somebody should look at.
