@@ -130,7 +130,7 @@ var waveOpened = Kind{
 }
 
 var rolloutStopped = Kind{
-	Type: TypeRolloutStopped, Family: ofPolicies, Schema: always(schemaRollout),
+	Type: TypeRolloutStopped, Family: ofPolicies, Ends: true, Schema: always(schemaRollout),
 	Detail: func(e Event) string { return e.(RolloutStopped).Reason },
 	need:   []string{"policy_id", "revision_id", "wave", "reason"},
 	own:    []member{{"reason", func(r *reader, rec *record) { rec.reason = readReason(r) }}},
@@ -141,7 +141,7 @@ var rolloutStopped = Kind{
 }
 
 var rolloutAborted = Kind{
-	Type: TypeRolloutAborted, Family: ofPolicies, Schema: always(schemaRollout),
+	Type: TypeRolloutAborted, Family: ofPolicies, Ends: true, Schema: always(schemaRollout),
 	Detail: func(e Event) string { return e.(RolloutAborted).Reason },
 	need:   []string{"policy_id", "revision_id"}, may: []string{"reason"},
 	read: func(rec *record) Event {

@@ -35,7 +35,11 @@ type Options struct {
 	HTTP      *http.Client  // nil: one without a timeout, since streams last
 	Principal string        // who writes; empty: anonymous
 	Patience  time.Duration // how long a read is tried again on 503; 0 is 10 s, negative never
-	UserAgent string        // empty: edict
+	// Turn is how long any request is tried again that the plane did not look at or apply
+	// because its principal or its project sends more a second than it may (429): who sends
+	// many has them all made, at the rate that there is. 0: never.
+	Turn      time.Duration
+	UserAgent string // empty: edict
 }
 
 // Client is a plane's API. Its fields are the resources; they are not to be

@@ -138,6 +138,53 @@ func TestReadsWaitForAWorkerThatIsBehind(t *testing.T) {
 	})
 }
 
+// Who sends many requests has them all made, each whole, as fast as he may.
+func TestARequestThatCameTooSoonIsSentAgain(t *testing.T) {
+	refusing := func(code, advised string, times int) *server {
+		return newServer(t, func(w http.ResponseWriter, r *http.Request, n int) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil || !strings.Contains(string(body), `n1`) {
+				t.Errorf("the body came as %q: %v", body, err)
+			}
+			if n <= times {
+				w.Header().Set("Retry-After", advised)
+				w.WriteHeader(429)
+				_, _ = w.Write([]byte(`{"status":429,"code":"` + code + `"}`))
+				return
+			}
+			_, _ = w.Write([]byte(`{}`))
+		})
+	}
+	put := func(c *client.Client) error {
+		_, _, err := c.Nodes.Put(t.Context(), project, "n1", resource.Facts{Labels: map[string]string{"name": "n1"}})
+		return err
+	}
+	patient := func(s *server) *client.Client {
+		c, err := client.New(s.Server(), client.Options{Turn: 10 * time.Second})
+		require.NoError(t, err)
+		return c
+	}
+	for _, code := range []string{"too_many_requests", "quota_exceeded"} {
+		s := refusing(code, "0", 2)
+		require.NoError(t, put(patient(s)))
+		require.Equal(t, int32(3), s.asked.Load())
+	}
+	once := func(s *server, err error) {
+		t.Helper()
+		require.Error(t, err)
+		require.Equal(t, int32(1), s.asked.Load())
+	}
+	s := refusing("too_many_requests", "0", 1)
+	once(s, put(s.Client)) // who does not wait
+	s = refusing("quota_exceeded", "60", 1)
+	once(s, put(patient(s))) // it has too much of something
+	s = refusing("too_many_failures", "0", 1)
+	once(s, put(patient(s)))
+	s = refusing("too_many_requests", "0", 1)
+	_, err := patient(s).Nodes.Import(t.Context(), project, io.MultiReader(strings.NewReader(`{"id":"n1"}`)))
+	once(s, err) // the body cannot be read again
+}
+
 func TestPathsAreEscaped(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write([]byte(`{}`)) })
 	for id, want := range map[string]string{"a b": "a%20b", "a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "a>": "a%3E", "": ""} {

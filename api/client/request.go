@@ -38,7 +38,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	patience := time.Now().Add(c.opt.Patience)
+	patience, turn := time.Now().Add(c.opt.Patience), time.Now().Add(c.opt.Turn)
 	var least backoff.Backoff // whatever the server advises, it is not asked without a pause
 	for {
 		res, err := c.opt.HTTP.Do(req)
@@ -53,14 +53,38 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 			return nil, &UnavailableError{c.Address(), err}
 		}
 		wait := max(backoff.AtLeast(retryAfter(res)), least.Next())
-		again := q.method == http.MethodGet && !q.once && p.Status == http.StatusServiceUnavailable
-		if !again || time.Now().Add(wait).After(patience) {
+		until := patience
+		if tooFast(p) {
+			until = turn
+		} else if q.method != http.MethodGet || q.once || p.Status != http.StatusServiceUnavailable {
+			return nil, p
+		}
+		if time.Now().Add(wait).After(until) || !rewind(req) {
 			return nil, p
 		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return nil, errors.Join(p, err)
 		}
 	}
+}
+
+// tooFast reports whether a request came too soon behind others, or may have: a quota that
+// bounds what there is advises to wait for longer than anybody has patience.
+func tooFast(p *Problem) bool {
+	return p.Status == http.StatusTooManyRequests && (p.Code == "too_many_requests" || p.Code == "quota_exceeded")
+}
+
+// rewind makes a request ready to be sent again, if its body can be read again.
+func rewind(req *http.Request) bool {
+	if req.Body == nil {
+		return true
+	}
+	if req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	req.Body = body
+	return err == nil
 }
 
 func (c *Client) build(ctx context.Context, q request) (*http.Request, error) {

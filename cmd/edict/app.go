@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -153,6 +154,9 @@ func setFromEnvironment(cmd *cobra.Command, f *pflag.Flag) error {
 	return nil
 }
 
+// ownTurn is how long a command waits where it, with others, sends more a second than it may.
+const ownTurn = 30 * time.Second
+
 // client speaks to the plane of --server. It is the same at each call.
 func (a *connection) client(cmd *cobra.Command) (_ *client.Client, err error) {
 	if a.made == nil {
@@ -170,7 +174,7 @@ func (a *connection) newClient(cmd *cobra.Command) (*client.Client, error) {
 	if a.tracing != nil {
 		shown = a.tracing.Client(shown)
 	}
-	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown})
+	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown, Turn: ownTurn})
 	if err != nil {
 		return nil, cli.Usage(cmd, "%v", err)
 	}

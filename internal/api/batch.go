@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -22,7 +23,10 @@ const (
 	maxLine      = 64 << 10 // bytes of a line without its end
 	chunkEvents  = 1000     // events published together
 	chunkBytes   = 8 << 20  // and about their bytes, where they are large
+	chunkRepeats = 10_000   // and lines that say what one of them says
 	maxRejected  = 10_000   // rejected lines an answer lists
+	maxDetail    = 1 << 10  // bytes that it says of each: a name in a line may fill the line
+	maxPointer   = 256      // bytes of them that say where
 	deadlineEach = 64       // lines between two moves of the read deadline, and two looks whether anybody waits
 )
 
@@ -40,6 +44,7 @@ type batch struct {
 	one        func(line []byte) error // takes a line
 	project    uuid.UUID
 	lines      int
+	begun      bool // lines were written, or, in a dry run, would be
 	result     resource.BatchResult
 	before     *chunk     // published, verdicts not collected
 	now        *chunk     // being read
@@ -113,10 +118,9 @@ func (b *batch) run(body io.Reader) error {
 			}
 		}
 		if len(b.result.Rejected) > maxRejected {
-			return problem(http.StatusUnprocessableEntity, CodeTooManyRejections,
-				"more than %d of the first %d lines were rejected; the others of these are applied", maxRejected, b.lines)
+			return b.tooMany()
 		}
-		if len(b.now.events) >= chunkEvents || b.now.bytes >= chunkBytes || err != nil {
+		if len(b.now.events) >= chunkEvents || b.now.bytes >= chunkBytes || len(b.now.repeats) >= chunkRepeats || err != nil {
 			if err := b.turn(); err != nil {
 				return err
 			}
@@ -125,6 +129,18 @@ func (b *batch) run(body io.Reader) error {
 			return b.finish(err)
 		}
 	}
+}
+
+// tooMany ends a batch of which too much was rejected. What was read is written first.
+func (b *batch) tooMany() error {
+	if err := b.turn(); err != nil {
+		return err
+	}
+	if err := b.collect(b.before); err != nil {
+		return err
+	}
+	return problem(http.StatusUnprocessableEntity, CodeTooManyRejections,
+		"more than %d of the first %d lines were rejected; the others of these are applied", maxRejected, b.lines)
 }
 
 // skipLine reads to the end of a line.
@@ -218,7 +234,7 @@ func (b *batch) finish(err error) error {
 
 func (b *batch) reject(line int, id policy.NodeID, code, detail string) {
 	b.result.Rejected = append(b.result.Rejected,
-		resource.RejectedLine{Line: line, ID: string(id), Code: code, Detail: detail})
+		resource.RejectedLine{Line: line, ID: string(id), Code: code, Detail: shortened(detail, maxDetail)})
 }
 
 func (b *batch) rejectInvalid(id policy.NodeID, err error) {
@@ -231,5 +247,13 @@ func (b *batch) rejectInvalid(id policy.NodeID, err error) {
 	if shape, ok := faults.Shape(); ok {
 		first = shape
 	}
-	b.reject(b.lines, id, first.Code, at(first.Pointer)+": "+first.Detail)
+	b.reject(b.lines, id, first.Code, at(shortened(first.Pointer, maxPointer))+": "+first.Detail)
+}
+
+// shortened is the beginning of a text that is longer than so many bytes, and else the text.
+func shortened(text string, long int) string {
+	if len(text) <= long {
+		return text
+	}
+	return strings.ToValidUTF8(text[:long], "") + "..."
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -69,7 +68,7 @@ func (c *call) bytes(status int, media string, body []byte) {
 		h.Set("Cache-Control", "no-store")
 	}
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // the client may be gone
+	_, _ = answering(c).Write(body) // the client may be gone
 }
 
 // headerWarning is in answers that are good and that somebody should look at.
@@ -78,11 +77,7 @@ const headerWarning = "Warning"
 // warn tells something beside an answer that is good: a Warning header.
 func (c *call) warn(format string, args ...any) {
 	const long = 1024 // bytes; proxies bound headers
-	text := fmt.Sprintf(format, args...)
-	if len(text) > long {
-		text = strings.ToValidUTF8(text[:long], "") + "..."
-	}
-	c.w.Header().Add(headerWarning, "299 edict "+strconv.QuoteToASCII(text))
+	c.w.Header().Add(headerWarning, "299 edict "+strconv.QuoteToASCII(shortened(fmt.Sprintf(format, args...), long)))
 }
 
 // anonymous writes when nobody said who does.

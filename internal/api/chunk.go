@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -78,12 +79,40 @@ func (b *batch) publish(k *chunk) error {
 	if b.c.dry {
 		return b.judge(k)
 	}
+	if full, err := b.full(k, nil); full || err != nil {
+		return err
+	}
 	seqs, err := b.writes.appendAll(b.c, b.kind, k.events)
 	if err != nil {
 		return err
 	}
 	k.seqs, k.events = seqs, nil
 	return nil
+}
+
+// full reports whether the project has no room for any line of a chunk, behind those that
+// r has seen; then they are refused. As long as no line was written the whole batch is: the
+// error. r is nil where the read model has seen them.
+func (b *batch) full(k *chunk, r *projector.Rehearsal) (bool, error) {
+	refused := b.writes.quota.checkAll(b.c, r, k.events)
+	if refused == nil {
+		b.begun = true
+		return false, nil
+	}
+	if !b.begun {
+		return true, refused[0]
+	}
+	b.c.w.Header().Del("Retry-After") // the request is not refused
+	for i, w := range k.writes {
+		var pr *resource.Problem
+		if !errors.As(refused[i], &pr) {
+			return true, refused[i]
+		}
+		w.refused = &streams.Rejection{Code: pr.Code, Detail: pr.Detail}
+		b.reject(w.line, w.node, pr.Code, pr.Detail)
+	}
+	k.events = nil
+	return true, nil
 }
 
 // collect waits for the verdicts of a chunk and counts them.

@@ -48,12 +48,12 @@ func (c *call) coded(status int, media string, body []byte) {
 		return
 	}
 	if coding == "zstd" {
-		_, _ = c.w.Write(packer().EncodeAll(body, nil)) // the client may be gone
+		_, _ = answering(c).Write(packer().EncodeAll(body, nil)) // the client may be gone
 		return
 	}
 	z := coders.Get().(*gzip.Writer)
 	defer coders.Put(z)
-	z.Reset(c.w)
+	z.Reset(answering(c))
 	_, _ = z.Write(body) // the client may be gone
 	_ = z.Close()
 }

@@ -48,7 +48,11 @@ var laggingParam = Param{
 
 // convergenceHandlers take and serve what nodes applied.
 type convergenceHandlers struct {
-	model       interface{ Base() uint64 }
+	model interface {
+		views
+		Base() uint64
+	}
+	clock       func() time.Time
 	reads       *reads
 	gate        *writeGate
 	convergence Convergence
@@ -254,8 +258,16 @@ func (h *convergenceHandlers) reached(ctx context.Context, project, id uuid.UUID
 		return err
 	}
 	waves.Reached = &resource.Reached{Nodes: r.All.Nodes, Applied: r.All.Applied, Refused: r.All.Refused}
-	if d := rollout.Decide(r); d.Act == rollout.Wait && r.Rollout.Phase == projector.RolloutUnderWay {
+	if r.Rollout.Phase != projector.RolloutUnderWay {
+		return nil
+	}
+	switch d := rollout.Decide(r); d.Act {
+	case rollout.Wait:
 		waves.WaitsFor = d.Why
+	case rollout.Open:
+		h.model.Read(func(v *projector.View) {
+			waves.WaitsFor = rollout.Held(v, projector.PolicyRef{Project: project, Policy: id}, r.Rollout, d, h.clock())
+		})
 	}
 	return nil
 }

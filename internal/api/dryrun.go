@@ -75,7 +75,7 @@ func (b *batch) judge(k *chunk) error {
 	if err := b.writes.gate.check(); err != nil {
 		return err
 	}
-	if err := b.writes.quota.checkAll(b.c, b.rehearsed.Rehearsal, k.events); err != nil {
+	if full, err := b.full(k, b.rehearsed.Rehearsal); full || err != nil {
 		return err
 	}
 	if b.rehearsed.lines += len(k.writes); b.rehearsed.lines > maxRehearsed {

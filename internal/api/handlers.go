@@ -163,7 +163,7 @@ func (h *handlers) serveNodes(d Deps, u useCases) {
 	}
 	h.states.past, h.tables.past, h.policies.past, h.reports.past = h.past, h.past, h.past, h.past
 	h.convergence = &convergenceHandlers{
-		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled,
+		model: d.Model, reads: u.reads, gate: u.gate, convergence: d.Convergence, states: states, pulled: pulled, clock: d.Clock,
 		refusals: &tableRefusals{model: d.Model, tables: d.Tables, patience: d.TablePatience},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -270,6 +271,70 @@ func TestABatchOfRubbishEnds(t *testing.T) {
 	p := newPlane(t)
 	a := p.do("POST", nodes+":batch", strings.Repeat("x\n", 20_000), "Content-Type: application/x-ndjson")
 	p.want(http.StatusUnprocessableEntity, "too_many_rejected", a)
+}
+
+// What is said to be applied is.
+func TestABatchThatEndsEarlyHasWrittenTheLinesBefore(t *testing.T) {
+	p := newPlane(t)
+	a := p.do("POST", nodes+":batch", "{\"id\":\"n1\"}\n"+strings.Repeat("x\n", 20_000), "Content-Type: application/x-ndjson")
+	p.want(http.StatusUnprocessableEntity, "too_many_rejected", a)
+	require.Contains(t, a.problem(t).Detail, "the others of these are applied")
+	p.want(http.StatusOK, "", p.do("GET", nodes+"/n1", ""))
+}
+
+// A rejected line costs its answer a few words, however long a name in it is.
+func TestALongNameInALineIsShortened(t *testing.T) {
+	p := newPlane(t)
+	for _, line := range []string{`{"id":"n1","labels":{"` + strings.Repeat("<", 60_000) + `":"v"}}`, `{"` + strings.Repeat("é", 30_000) + `":1}`} {
+		got := p.batch(line).Rejected
+		require.Len(t, got, 1)
+		require.Less(t, len(got[0].Detail), 1100)
+		require.Contains(t, got[0].Detail, "...: ", "where, in short, and what is wrong")
+	}
+}
+
+// Lines that say what one before them says are forgotten as others are, however many come.
+func TestABatchOfOneLineAgainAndAgainTakesNoMemory(t *testing.T) {
+	gen.Unraced()
+	p := newPlane(t)
+	const lines = 2 << 20
+	before, after := heap(), uint64(0)
+	body := io.MultiReader(io.LimitReader(&again{"{\"id\":\"n1\"}\n", 0}, lines*12), atEnd(func() { after = heap() }))
+	r := httptest.NewRequest("POST", nodes+":batch", body)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	require.JSONEq(t, fmt.Sprintf(`{"applied":1,"unchanged":%d,"rejected":[]}`, lines-1), w.Body.String())
+	require.Less(t, after, before+8<<20, "bytes that are held when the last line was read")
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// again reads a text over and over.
+type again struct {
+	text string
+	at   int
+}
+
+func (a *again) Read(p []byte) (n int, _ error) {
+	for n < len(p) {
+		took := copy(p[n:], a.text[a.at:])
+		n, a.at = n+took, (a.at+took)%len(a.text)
+	}
+	return n, nil
+}
+
+// atEnd is called when a body ends.
+type atEnd func()
+
+func (f atEnd) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
 }
 
 func TestABatchThatIsNotVisibleInTimeSaysSo(t *testing.T) {

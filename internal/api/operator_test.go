@@ -32,6 +32,7 @@ func TestEventsThatWentPastTheAPIAreListed(t *testing.T) {
 	require.Len(t, page.Items, 2)
 	require.Equal(t, "undecodable", page.Items[0].Code)
 	require.Equal(t, "2", *page.NextCursor)
+	require.Empty(t, into[resource.Page[resource.Rejection]](t, p.do("GET", "/v1/rejected?after=18446744073709551615", "")).Items)
 	page = into[resource.Page[resource.Rejection]](t, p.do("GET", "/v1/rejected?after="+*page.NextCursor, ""))
 	require.Len(t, page.Items, 1)
 	require.Nil(t, page.NextCursor)

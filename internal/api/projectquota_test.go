@@ -1,7 +1,10 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +54,25 @@ func TestAWriteWaitsAMomentForItsRate(t *testing.T) {
 	p.put("n1", `{"labels":{"a":"b"}}`)
 }
 
+// Nothing that a project removes gives it bytes of the log back: only the hours do, and it is
+// told when.
+func TestAProjectThatTookItsBytesIsToldWhenItHasSomeAgain(t *testing.T) {
+	now := epoch
+	p := newPlane(t, func(d *api.Deps) { d.Clock = func() time.Time { return now } })
+	p.put("n1", `{}`)
+	at := "/v1/projects/" + project
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", `{"bytes_per_day":100}`))
+	again := epoch.Truncate(time.Hour).Add(24 * time.Hour)
+	a := p.do("PUT", at+"/nodes/n2", `{}`)
+	p.want(http.StatusTooManyRequests, "quota_exceeded", a)
+	require.Equal(t, strconv.Itoa(1+int(again.Sub(epoch)/time.Second)), a.Header.Get("Retry-After"))
+	require.Contains(t, string(a.body), "publish again from "+again.Format(time.RFC3339)+" on")
+	require.NotContains(t, string(a.body), "remove some")
+	require.Equal(t, again, *into[resource.Project](t, p.do("GET", at, "")).Ready)
+	now = again
+	require.Nil(t, into[resource.Project](t, p.do("GET", at, "")).Ready)
+}
+
 // A batch is refused whole if none of its lines has room; otherwise those are that have none.
 func TestABatchGoesOnWithWhatHasRoom(t *testing.T) {
 	p := newPlane(t)
@@ -72,6 +94,32 @@ func TestABatchGoesOnWithWhatHasRoom(t *testing.T) {
 	require.Len(t, res.Rejected, 1)
 	require.Equal(t, "quota_exceeded", res.Rejected[0].Code)
 	require.Equal(t, 1, res.Rejected[0].Line)
+}
+
+// A batch whose room ends far behind its beginning says what became of each line: those before
+// are written. A dry run says the same.
+func TestALongBatchThatFillsItsProjectSaysWhatIsWritten(t *testing.T) {
+	p := newPlane(t)
+	at := "/v1/projects/" + project
+	const room, sent = 1500, 6000
+	p.want(http.StatusOK, "", p.do("PUT", at+"/quota", fmt.Sprintf(`{"nodes":%d}`, room)))
+	var lines strings.Builder
+	for i := range sent {
+		fmt.Fprintf(&lines, "{\"id\":\"n%d\"}\n", i)
+	}
+	for _, how := range []string{"?dry_run", ""} {
+		a := p.do("POST", at+"/nodes:batch"+how, lines.String(), "Content-Type: application/x-ndjson")
+		p.want(http.StatusOK, "", a)
+		require.Empty(t, a.Header.Get("Retry-After"))
+		res := into[resource.BatchResult](t, a)
+		require.Equal(t, room, res.Applied)
+		require.Len(t, res.Rejected, sent-room)
+		for i, line := range res.Rejected {
+			require.Equal(t, "quota_exceeded", line.Code)
+			require.Equal(t, room+i+1, line.Line)
+			require.Equal(t, fmt.Sprintf("n%d", room+i), line.ID)
+		}
+	}
 }
 
 // An archived project takes no write, and none is appended.

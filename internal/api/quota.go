@@ -72,18 +72,18 @@ func (q *quota) checkAfter(c *call, r *projector.Rehearsal, e policy.Event) erro
 		project, taken, projector.UsageHours, q.limit, until.UTC().Format(time.RFC3339))
 }
 
-// checkAll refuses events of one project that checkAfter refuses, each of them. The fold
-// judges the others one by one.
-func (q *quota) checkAll(c *call, r *projector.Rehearsal, events []streams.Append) error {
-	var first error
+// checkAll is why checkAfter refuses each of some events of one project; nil: it does not
+// refuse all of them, and the fold judges one by one.
+func (q *quota) checkAll(c *call, r *projector.Rehearsal, events []streams.Append) (refused []error) {
 	for _, a := range events {
 		err := q.checkAfter(c, r, a.Event)
 		if err == nil {
+			c.w.Header().Del("Retry-After") // of those before
 			return nil
 		}
-		first = cmp.Or(first, err)
+		refused = append(refused, err)
 	}
-	return first
+	return refused
 }
 
 // judge refuses what the fold would reject for the project's own quota, before it is

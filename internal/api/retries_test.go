@@ -26,6 +26,10 @@ var later = map[string]func(p *plane){
 // A key that comes with another body is not answered as if that had been written.
 func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 	gen.Unraced()
+	const staged = policies + "/01900000-0000-7000-8000-000000000001"
+	stage := func(role string) string {
+		return `{"selector":{"source":"role=` + role + `","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`
+	}
 	admit := func(t *testing.T, name, rego string) string {
 		return admissionDraft(t, name, "Global", 7, rego)
 	}
@@ -58,6 +62,32 @@ func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 			"PUT", "/v1/access/principals/ana", nil,
 			func(*testing.T) string { return `{"kind":"person","display_name":"Ana"}` },
 			func(*testing.T) string { return `{"kind":"person","display_name":"Eve"}` },
+		},
+		"a quota": {
+			"PUT", "/v1/projects/" + other + "/quota", nil,
+			func(*testing.T) string { return `{"policies":5}` },
+			func(*testing.T) string { return `{"policies":7}` },
+		},
+		"a staged revision": {
+			"POST", staged + "/stage", func(p *plane) { p.create("web") },
+			func(*testing.T) string { return stage("1") },
+			func(*testing.T) string { return stage("2") },
+		},
+		"a promotion": {
+			"POST", staged + "/promote", func(p *plane) {
+				p.create("web")
+				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stage("1")))
+			},
+			func(*testing.T) string { return `{"waves":["a=1","a=2"]}` },
+			func(*testing.T) string { return `{"waves":["a=1"]}` },
+		},
+		"an abort": {
+			"POST", staged + "/abort", func(p *plane) {
+				p.create("web")
+				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stage("1")))
+			},
+			func(*testing.T) string { return `{"reason":"one"}` },
+			func(*testing.T) string { return `{"reason":"two"}` },
 		},
 	}
 	for name, w := range writes {

@@ -68,7 +68,49 @@ func (h *policyHandlers) stage(c *call) error {
 	if e.DisplayName != name {
 		c.keepName()
 	}
-	return h.moved(c, policy.RevisionStaged{ID: e.ID, Project: project, Policy: id, Revision: e.Revision}, project, id)
+	return h.stagedAs(c, policy.RevisionStaged{ID: e.ID, Project: project, Policy: id, Revision: e.Revision})
+}
+
+// stagedAs appends a revision to be staged, and answers with the rollout that it began; of
+// one in whose place another was staged since, as the write left it: whoever goes by the
+// answer must not promote what somebody else staged.
+func (h *policyHandlers) stagedAs(c *call, e policy.RevisionStaged) error {
+	if _, err := h.writes.commit(c, e, false); err != nil {
+		return err
+	}
+	var out *resource.Waves
+	h.model.Read(func(v *projector.View) { out = wavesOf(v, e.Project, e.Policy) })
+	if out == nil {
+		return policyNotFound(e.Policy) // deleted since
+	}
+	if out.RevisionID != e.Revision.ID {
+		var err error
+		if out, err = h.asStaged(c, e); err != nil {
+			return err
+		}
+	}
+	out.Admission = c.admitted
+	return c.json(http.StatusOK, out)
+}
+
+// asStaged is the rollout that e began, as it was then. The log knows more of e where a try
+// before this one wrote it.
+func (h *policyHandlers) asStaged(c *call, e policy.RevisionStaged) (*resource.Waves, error) {
+	began := projector.Rollout{Revision: e.Revision.ID, Parent: e.Revision.Parent, Phase: "staged", Time: e.Revision.CreatedAt}
+	if h.writes.Event == nil || h.writes.NextOf == nil {
+		return showWaves(began), nil
+	}
+	m, err := h.writes.made(c.r.Context(), e)
+	if err != nil {
+		return nil, unread(err)
+	}
+	if was, _ := policy.Decode(m.Body); was != nil {
+		if first, ok := was.(policy.RevisionStaged); ok {
+			began.Parent = first.Revision.Parent
+		}
+	}
+	began.Time = m.Time
+	return showWaves(began), nil
 }
 
 // keepName tells an author that a display name which admission policies gave is not
@@ -172,6 +214,10 @@ func wavesOf(v *projector.View, project, id uuid.UUID) *resource.Waves {
 	if !ok {
 		return nil
 	}
+	return showWaves(r)
+}
+
+func showWaves(r projector.Rollout) *resource.Waves {
 	out := &resource.Waves{
 		RevisionID: r.Revision, ParentRevisionID: r.Parent, Phase: r.Phase, Waves: []string{}, Opened: len(r.Opened),
 		MinAppliedPercent: int(r.Gate.MinApplied), MaxRefusedPercent: int(r.Gate.MaxRefused), OnRefusal: r.Gate.OnRefusal(), Reason: r.Reason, UpdatedAt: r.Time,

@@ -83,6 +83,8 @@ func TestHowFarARolloutHasComeIsShown(t *testing.T) {
 	x = p.rollout(one).Waves
 	require.Equal(t, &resource.Reached{Nodes: 1, Applied: 1}, x.Reached)
 	require.Empty(t, x.WaitsFor)
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/projects/"+project+"/quota", `{"events_per_day":1,"bytes_per_day":1}`))
+	require.Contains(t, p.rollout(one).Waves.WaitsFor, "has a quota of")
 	p.want(http.StatusOK, "", p.do("POST", policies+"/"+one+"/abort", `{"reason":"no"}`))
 	x = p.rollout(one).Waves
 	require.Nil(t, x.Reached)
@@ -109,4 +111,24 @@ func TestARolloutIsMovedAsItStandsAtAnyWorker(t *testing.T) {
 	a.want(http.StatusOK, "", a.do("POST", one+"/stage", preview))
 	b.want(http.StatusOK, "", b.do("POST", one+"/abort", `{"reason":"no"}`))
 	a.onlyApplied()
+}
+
+// The answer to who stages names what he staged, though another has taken its place by then:
+// he may promote what the answer names.
+func TestWhoStagesIsToldOfHisOwnRevision(t *testing.T) {
+	p := newPlane(t)
+	at := policies + "/" + p.create("web").ID.String()
+	stage := func(role string, header ...string) answer {
+		a := p.do("POST", at+"/stage", `{"selector":{"source":"role=`+role+`","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`, header...)
+		p.want(http.StatusOK, "", a)
+		return a
+	}
+	mine := stage("a", keyed)
+	theirs := stage("b")
+	require.NotEqual(t, into[resource.Waves](t, mine).RevisionID, into[resource.Waves](t, theirs).RevisionID)
+	require.Equal(t, string(mine.body), string(stage("a", keyed).body))
+	named := `{"revision_id":"` + into[resource.Waves](t, mine).RevisionID.String() + `"}`
+	p.want(http.StatusConflict, "not_staged", p.do("POST", at+"/promote", named))
+	p.want(http.StatusOK, "", p.do("POST", at+"/promote", `{}`))
+	require.Equal(t, string(mine.body), string(stage("a", keyed).body))
 }

@@ -27,7 +27,7 @@ type Server struct {
 	// request; 0 is 5 s.
 	HeaderTimeout time.Duration
 	// BodyTimeout is how long it may take to send the rest of a body that the
-	// route did not read; 0 is 30 s.
+	// route did not read, and how long a client may read nothing of an answer; 0 is 30 s.
 	BodyTimeout time.Duration
 	// Trace gets what net/http has to say; nil: silent.
 	Trace *slog.Logger
@@ -36,8 +36,8 @@ type Server struct {
 }
 
 // Run serves until ctx ends, then lets requests finish and returns nil. There
-// is no write timeout, because event streams last: whoever writes a stream
-// sets its own deadlines.
+// is no write timeout, because event streams and large answers last: whoever writes a stream
+// sets its own deadlines, and an answer has one for each part.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	trace := s.Trace
 	if trace == nil {
@@ -55,7 +55,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		ConnContext:       relay.WithConn,
 		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(requests, drainKey{}, drain)
+			return context.WithValue(context.WithValue(requests, drainKey{}, drain), quietKey{}, cmp.Or(s.BodyTimeout, bodyQuiet))
 		},
 	}
 	failed := make(chan error, 1)
@@ -95,9 +95,10 @@ func shutdown(srv *http.Server, grace time.Duration) error {
 
 // bounded bounds how long a body that its route does not read keeps a request:
 // net/http waits for the rest of it before it answers. One that its route waited
-// for in vain is waited for no longer.
+// for in vain is waited for no longer. So is who reads nothing of the end of an answer.
 func bounded(h http.Handler, quiet time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer freshDeadline(w, quiet)()
 		if r.ContentLength != 0 {
 			body := &brokenBody{ReadCloser: r.Body}
 			r.Body = body

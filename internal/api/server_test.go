@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 )
 
@@ -100,6 +102,57 @@ func TestTheAnswerToALargeBodyArrives(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode)
 		require.NoError(t, conn.Close())
 	}
+	stop()
+	require.NoError(t, <-served)
+}
+
+// Who asks for much and reads nothing is let go of, with the memory that the answer takes; who
+// reads gets all of it, and the connection serves him on.
+func TestAnAnswerThatNobodyReadsIsGivenUp(t *testing.T) {
+	p := newPlane(t)
+	var lines strings.Builder
+	for i := range 200 {
+		labels := map[string]string{}
+		for k := range 64 {
+			labels[fmt.Sprintf("%s%d/%s", strings.Repeat(strings.Repeat("a", 55)+".", 4), k, strings.Repeat("b", 60))] = strings.Repeat("v", 250)
+		}
+		line, err := json.Marshal(map[string]any{"id": fmt.Sprintf("n%d", i), "labels": labels})
+		require.NoError(t, err)
+		lines.Write(append(line, '\n'))
+	}
+	require.Equal(t, 200, p.batch(lines.String()).Applied)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served, answered := make(chan error, 1), make(chan struct{}, 16)
+	plain := api.New(p.deps) // it is not held against the document what was cut off
+	server := api.Server{BodyTimeout: 50 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		plain.ServeHTTP(w, r)
+		answered <- struct{}{}
+	})}
+	go func() { served <- server.Run(ctx, l) }()
+	for _, coding := range []string{"", "Accept-Encoding: gzip;q=0\r\n"} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		_, err = fmt.Fprintf(conn, "GET %s?limit=200 HTTP/1.1\r\nHost: localhost\r\n%s\r\n", nodes, coding)
+		require.NoError(t, err)
+		select {
+		case <-answered:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "the answer waits for ever")
+		}
+	}
+	for range 2 {
+		res, err := http.Get("http://" + l.Addr().String() + nodes + "?limit=200")
+		require.NoError(t, err)
+		var page resource.Page[resource.Node]
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&page))
+		require.NoError(t, res.Body.Close())
+		require.Len(t, page.Items, 200)
+	}
+	http.DefaultClient.CloseIdleConnections()
 	stop()
 	require.NoError(t, <-served)
 }

@@ -115,12 +115,9 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 }
 
 // appendAll appends events of one kind and one project, and does not wait for
-// their verdicts. They are refused if the project has room for none of them.
+// their verdicts.
 func (w *writes) appendAll(c *call, kind string, events []streams.Append) ([]uint64, error) {
 	if err := w.gate.check(); err != nil {
-		return nil, err
-	}
-	if err := w.quota.checkAll(c, nil, events); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), w.patience)

@@ -322,7 +322,8 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 	p.fleet = convergence.NewMonitor(p.tracker, p.metrics.Streams)
 	p.rollouts = rollout.New(rollout.Options{
 		Model: p.store, Reports: p.tracker, Log: p.stream, Metrics: p.metrics, Logger: p.log,
-		Due: func() bool { return p.worker.Leads() && p.disk.Writable() == nil && p.alarm.Raised() == nil },
+		Due:   func() bool { return p.worker.Leads() && p.disk.Writable() == nil && p.alarm.Raised() == nil },
+		Clock: time.Now,
 	})
 	judge := admission.RegistryOptions{Metrics: p.metrics.Admission()}
 	if p.decisions != nil {

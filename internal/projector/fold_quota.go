@@ -112,8 +112,9 @@ func (j *judge) withinQuota(e policy.Event) Verdict {
 		return overQuota(project, "it has %d nodes", most.Nodes)
 	case most.LabelSets > 0 && j.addsLabelSet(e, p) && uint64(len(p.identities)+more.sets) >= most.LabelSets: //nolint:gosec // a count
 		return overQuota(project, "its nodes have %d label sets", most.LabelSets)
-	case most.BytesPerDay > 0 && j.usage.bytes(project, now)+more.usage.Bytes(now) >= most.BytesPerDay:
-		return overQuota(project, "it took %d bytes of the log in 24 hours", most.BytesPerDay)
+	case most.BytesPerDay > 0 && q.hasBytes(j, project).After(now):
+		return reject(CodeQuotaExceeded, "project %s has a quota of %d bytes of the log in 24 hours, and took them: publish again from %s on, or have an administrator raise it (edict project quota set)",
+			project, most.BytesPerDay, q.readyFor(j, project).Format(time.RFC3339Nano))
 	}
 	if at := q.ready(j.time); at.After(now) {
 		return reject(CodeQuotaExceeded, "project %s has a quota of %d events a second and %d a day: publish again from %s on (0: any number)",

@@ -64,6 +64,25 @@ func TestAProjectHasNoMoreThanItsQuota(t *testing.T) {
 	})
 }
 
+// A rollout ends though its project may add nothing: nodes that have what they refuse, or what
+// its author takes back, must not keep it until there is room.
+func TestARolloutEndsWhateverTheQuota(t *testing.T) {
+	p, j := openFresh(t), &journal{}
+	put := func(e policy.Event) string { return verdict(t, p, j.add(e)) }
+	require.Equal(t, "applied", put(update(t, 1, 1, "a", "role", "web", "canary", "true")))
+	require.Equal(t, "applied", put(revise(t, 2, 1, 1, 1, 0, "web", "role=web", 80)))
+	require.Equal(t, "applied", put(staged(t, 3, 1, 2, 1, "role=web", 81)))
+	require.Equal(t, "applied", put(aborting(t, 4, 1, 2, "canary=true")))
+	require.Equal(t, "applied", put(limit(5, 1, policy.Quota{EventsPerDay: 1, BytesPerDay: 1})))
+	require.Equal(t, CodeQuotaExceeded, put(opened(6, 1, 2, 2)))
+	require.Equal(t, "applied", put(stopped(7, 1, 2, 1)), "the gate is broken, and all go back")
+	require.Equal(t, "applied", put(limit(8, 1, policy.Quota{})))
+	require.Equal(t, "applied", put(staged(t, 9, 1, 3, 1, "role=web", 82)))
+	require.Equal(t, "applied", put(promoted(t, 10, 1, 3, "canary=true")))
+	require.Equal(t, "applied", put(limit(11, 1, policy.Quota{EventsPerDay: 1, BytesPerDay: 1})))
+	require.Equal(t, "applied", put(aborted(12, 1, 3)))
+}
+
 func TestAProjectAddsNoFasterThanItsQuota(t *testing.T) {
 	p, j := openFresh(t), &journal{}
 	hour := born.Truncate(time.Hour)

@@ -113,3 +113,29 @@ func (q *quota) ready(at int64) time.Time {
 	}
 	return now
 }
+
+// readyFor is when neither the rates of a project nor its bytes of a day keep another event
+// from being applied, if nothing else comes; the judge's time, if they do not now.
+func (q *quota) readyFor(j *judge, project uuid.UUID) time.Time {
+	at := q.ready(j.time)
+	if q.limits.BytesPerDay == 0 {
+		return at
+	}
+	if has := q.hasBytes(j, project); has.After(at) {
+		return has
+	}
+	return at
+}
+
+// hasBytes is when a project will have taken less of the log in a day than its quota, which
+// bounds that, if it takes nothing more; the judge's time, if it has now.
+func (q *quota) hasBytes(j *judge, project uuid.UUID) time.Time {
+	var u Usage
+	if taken := j.usage.of[project]; taken != nil {
+		u = *taken
+	}
+	if r := j.rehearsed; r != nil && r.project == project {
+		u = r.after(u)
+	}
+	return u.Below(q.limits.BytesPerDay, logTime(j.time))
+}

@@ -83,8 +83,10 @@ func (r *Rehearsal) Over(v *View, e policy.Event, at time.Time) (over *streams.R
 }
 
 // Usage is what the project took of the log lately, with the events so far.
-func (r *Rehearsal) Usage(v *View) Usage {
-	u := v.Usage(r.project)
+func (r *Rehearsal) Usage(v *View) Usage { return r.after(v.Usage(r.project)) }
+
+// after is what was taken, and then the events so far.
+func (r *Rehearsal) after(u Usage) Usage {
 	hour := max(r.usage.last, u.last)
 	if taken := r.usage.Bytes(time.Time{}); taken > 0 {
 		u.take(hour, taken)

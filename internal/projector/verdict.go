@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -116,6 +117,9 @@ func encodeRejection(r *streams.Rejection) []byte {
 
 // Rejections lists rejected events with a sequence above after, ascending.
 func (m *model) Rejections(after uint64, limit int) ([]streams.Rejection, error) {
+	if after == math.MaxUint64 {
+		return nil, nil // there is none above, and no next sequence
+	}
 	it, err := m.db.NewIter(&pebble.IterOptions{LowerBound: rejectionKey(after + 1), UpperBound: []byte{keyRejection + 1}})
 	if err != nil {
 		return nil, fmt.Errorf("list rejections: %w", err)

@@ -16,7 +16,7 @@ type Quota struct {
 	Limits policy.Quota
 	Seq    uint64       // of the event that gave the quota; 0: it has none
 	Used   policy.Quota // EventsPerSecond is not counted: 0
-	Ready  time.Time    // when the rates let another event pass; zero: now
+	Ready  time.Time    // when its rates and its bytes of a day let another event pass; zero: now
 	Since  time.Time    // when it was archived; zero: it is not
 }
 
@@ -45,7 +45,8 @@ func (q Quotas) Of(project uuid.UUID, now time.Time) (out Quota) {
 	if has.spent.last > 0 {
 		out.Used.EventsPerDay = has.spent.Bytes(now)
 	}
-	if at := has.ready(now.UnixNano()); at.After(now) {
+	j := judge{state: s, store: q.v.m.db, time: now.UnixNano()}
+	if at := has.readyFor(&j, project); at.After(now) {
 		out.Ready = at
 	}
 	return out
@@ -62,7 +63,7 @@ func (j *judge) over(e policy.Event) (over *streams.Rejection, ready time.Time) 
 	if q == nil {
 		return over, ready
 	}
-	if ready = q.ready(j.time); !ready.After(logTime(j.time)) {
+	if ready = q.readyFor(j, e.Scope()); !ready.After(logTime(j.time)) {
 		ready = time.Time{}
 	}
 	return over, ready

@@ -49,16 +49,18 @@ type Options struct {
 	Due     func() bool
 	Metrics Metrics
 	Logger  *slog.Logger
+	Clock   func() time.Time
 }
 
 // Controller opens and stops waves. Run runs it.
 type Controller struct {
-	opt Options
-	log *slog.Logger
+	opt  Options
+	log  *slog.Logger
+	held map[uuid.UUID]uuid.UUID // revisions of rollouts of which the log says that they are held up, by policy
 }
 
 // New makes a controller that has looked at nothing.
-func New(opt Options) *Controller { return &Controller{opt, opt.Logger} }
+func New(opt Options) *Controller { return &Controller{opt, opt.Logger, map[uuid.UUID]uuid.UUID{}} }
 
 const (
 	// leastPause is between two looks, however much happens. A look that took long is
@@ -131,6 +133,9 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 	if e == nil {
 		return nil
 	}
+	if c.holdsUp(p, r.Rollout, d) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	seq, _, err := c.opt.Log.Publish(ctx, streams.Append{Event: e})
@@ -150,6 +155,36 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 		c.tell(p, len(r.Rollout.Opened), d)
 	}
 	return nil
+}
+
+// holdsUp reports whether the quota of its project holds a rollout up, and says so once. What
+// the fold would reject is not appended: the log would take the same event for a repeat, and
+// drop it, when there is room a moment later.
+func (c *Controller) holdsUp(p projector.PolicyRef, r projector.Rollout, d Decision) bool {
+	why := ""
+	c.opt.Model.Read(func(v *projector.View) { why = Held(v, p, r, d, c.opt.Clock()) })
+	if why == "" {
+		delete(c.held, p.Policy)
+		return false
+	}
+	if c.held[p.Policy] != r.Revision {
+		c.held[p.Policy] = r.Revision
+		c.log.Warn("a rollout waits for its project's quota", "policy", p.Policy, "wave", len(r.Opened), "detail", why)
+	}
+	return true
+}
+
+// Held says why the fold does not take now what a decision asks for, though the gate is met:
+// the quota of the project; "": it does.
+func Held(v *projector.View, p projector.PolicyRef, r projector.Rollout, d Decision, now time.Time) string {
+	e := event(p, r, d)
+	if e == nil {
+		return ""
+	}
+	if x := v.WouldAccept(e, now).Rejection; x != nil && x.Code == projector.CodeQuotaExceeded {
+		return x.Detail
+	}
+	return ""
 }
 
 // tell logs what was done after a wave.

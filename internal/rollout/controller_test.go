@@ -101,6 +101,7 @@ func (w *world) Reached(_ context.Context, project, policy uuid.UUID) (r converg
 func (w *world) controller() *Controller {
 	return New(Options{
 		Model: w, Reports: w, Log: w, Metrics: w, Logger: slog.New(slog.DiscardHandler), Due: func() bool { return true },
+		Clock: func() time.Time { return time.Unix(int64(w.seq), 0) },
 	})
 }
 
@@ -190,4 +191,28 @@ func TestAStoppedRolloutIsLeftAlone(t *testing.T) {
 	require.True(t, w.controller().look(t.Context()))
 	w.stands(projector.RolloutCompleted, 3)
 	require.Equal(t, []string{policy.TypeRolloutStopped, policy.TypeWaveOpened}, w.moved)
+}
+
+// A wave that a quota holds up is not appended, so that it opens as soon as there is room: the
+// log takes the same event for a repeat for two minutes.
+func TestAWaveWaitsForTheQuotaOfItsProject(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.all = fine
+	limit := func(n byte, q policy.Quota) {
+		w.add(policy.ProjectQuotaUpdated{ID: id(n), Project: id(0), Quota: q, CreatedBy: "root"})
+	}
+	limit(20, policy.Quota{BytesPerDay: 1})
+	for range 3 {
+		c.look(t.Context())
+	}
+	w.stands(projector.RolloutUnderWay, 1)
+	require.Empty(t, w.ids)
+	limit(21, policy.Quota{})
+	c.look(t.Context())
+	w.stands(projector.RolloutUnderWay, 2)
+	limit(22, policy.Quota{BytesPerDay: 1})
+	w.all = bad
+	c.look(t.Context())
+	w.stands(projector.RolloutStopped, 2)
 }
