@@ -53,13 +53,38 @@ func (c *Conn) restoreStep(ctx context.Context, subject string, body []byte, ans
 		return fmt.Errorf("the server's answer: %w", err)
 	}
 	if failed.Error != nil {
-		return fmt.Errorf("the server: %s", failed.Error.Description)
+		return refused(failed.Error.Description)
 	}
 	if answer == nil {
 		return nil
 	}
 	return json.Unmarshal(m.Data, answer)
 }
+
+// noRoom is how a server says that it has no room. Of a restore it does so in words alone, because
+// the code of its answer is that of the step.
+var noRoom = []string{"no space left", "quota exceeded", "insufficient storage", "insufficient resources", "resource limits exceeded"}
+
+// refused is what a server says of a step that it does not take: ErrStorage where it has no room.
+func refused(said string) error {
+	for _, words := range noRoom {
+		if strings.Contains(said, words) {
+			return &noRoomError{said}
+		}
+	}
+	return fmt.Errorf("the server: %s", said)
+}
+
+// noRoomError means that the server has no room for what is restored. It is ErrStorage, too.
+type noRoomError struct{ said string }
+
+// Error says so, and what to do.
+func (e *noRoomError) Error() string {
+	return fmt.Sprintf("the server: %s; make room there, or raise its limit, and run the same command again, which begins anew", e.said)
+}
+
+// Unwrap is ErrStorage.
+func (*noRoomError) Unwrap() error { return ErrStorage }
 
 // restoreChunk is what goes to the server at once.
 const restoreChunk = 256 << 10

@@ -33,3 +33,18 @@ func TestAPartThatIsLostEndsARestore(t *testing.T) {
 		})
 	}
 }
+
+// TestAServerWithoutRoomIsKnownByItsWords: of a restore it answers with the code of the step.
+func TestAServerWithoutRoomIsKnownByItsWords(t *testing.T) {
+	for _, said := range []string{
+		"restore failed: failed to store message sequence 7: write 2.blk: no space left on device",
+		"restore failed: error adding stream: write meta.inf.tmp: disk quota exceeded (10077)",
+		"insufficient storage resources available",
+		"resource limits exceeded for account",
+	} {
+		err := refused(said)
+		require.ErrorIs(t, err, ErrStorage)
+		require.ErrorContains(t, err, said+"; make room there")
+	}
+	require.NotErrorIs(t, refused("replicas > 1 not supported in non-clustered mode"), ErrStorage)
+}
