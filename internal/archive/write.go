@@ -42,6 +42,18 @@ func lock(dir string, busy error) (release func(), err error) {
 	return release, err
 }
 
+// HasSecrets reports whether the backup in a directory has the key that signs, or another secret
+// of a plane; a directory without a backup has none.
+func HasSecrets(dir string) (bool, error) {
+	m, err := readManifest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return slices.ContainsFunc(m.Files, func(f File) bool {
+		return f.Name == BackupKey || f.Name == BackupMarker || strings.HasPrefix(f.Name, BackupMore+"/")
+	}), err
+}
+
 // noPlane refuses a directory whose keys no backup wrote: they may be the only ones.
 func noPlane(dir string) error {
 	if InBucket(dir) {
