@@ -57,6 +57,16 @@ func TestWhatLogCatPrintsIsProved(t *testing.T) {
 	require.Contains(t, errs, "the chain hash is")
 }
 
+// TestLogCatWritesOutWhatATerminalWouldObey: a producer chooses subjects and types.
+func TestLogCatWritesOutWhatATerminalWouldObey(t *testing.T) {
+	var out bytes.Buffer
+	a := archiveCommands{&app{console: console{stdout: &out, format: formatTable}}}
+	m := streams.Message{Seq: 1, Subject: "edict.log.a.node.\x1b[2Jx", Header: map[string][]string{"ce-type": {"\x1b]0;mine\a"}}}
+	require.NoError(t, a.cat(func(yield func(streams.Message, error) bool) { yield(m, nil) }))
+	require.NotContains(t, out.String(), "\x1b")
+	require.Contains(t, out.String(), "[2Jx")
+}
+
 // lying is a log that has other events than the one that it stands for, up to one.
 type lying struct {
 	*streams.Log

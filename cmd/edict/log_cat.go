@@ -83,6 +83,7 @@ func (a archiveCommands) catEvent(out *bufio.Writer, m *streams.Message) error {
 	if kind == "" {
 		kind = "-"
 	}
-	_, err := fmt.Fprintf(out, catRow, m.Seq, m.Time.Format(time.RFC3339), kind, len(m.Body), m.Subject)
+	// A producer, or whoever wrote the archive, chose both.
+	_, err := fmt.Fprintf(out, catRow, m.Seq, m.Time.Format(time.RFC3339), cli.Escaped(kind, ""), len(m.Body), cli.Escaped(m.Subject, ""))
 	return err
 }
