@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,7 +98,7 @@ const stirs = time.Second
 // waits until all are stored.
 func (c *Conn) sendMessages(ctx context.Context, to string, p PutBack, messages iter.Seq2[Message, error]) error {
 	r := newRestore(func(b []byte) error { return c.restoreStep(ctx, to, b, nil) })
-	if err := errors.Join(r.write(p, messages), r.close()); err != nil {
+	if err := cmp.Or(r.write(p, messages), r.close()); err != nil {
 		// Without the mark of its end the server refuses what it has. Its answer adds nothing.
 		_ = c.restoreStep(ctx, to, nil, nil)
 		return err
@@ -161,7 +162,7 @@ func (r *restore) stirAfter(parts int) int {
 func (r *restore) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errors.Join(r.archive.Close(), r.compressed.Close(), r.parts.flush())
+	return cmp.Or(r.archive.Close(), r.compressed.Close(), r.parts.flush()) // the first is why the others fail
 }
 
 func (r *restore) write(p PutBack, messages iter.Seq2[Message, error]) error {

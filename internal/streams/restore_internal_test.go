@@ -1,7 +1,9 @@
 package streams
 
 import (
+	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,4 +49,16 @@ func TestAServerWithoutRoomIsKnownByItsWords(t *testing.T) {
 		require.ErrorContains(t, err, said+"; make room there")
 	}
 	require.NotErrorIs(t, refused("replicas > 1 not supported in non-clustered mode"), ErrStorage)
+}
+
+// TestAnImportWhoseServerGoesAwaySaysWhatToDo, and says so once.
+func TestAnImportWhoseServerGoesAwaySaysWhatToDo(t *testing.T) {
+	body := make([]byte, 2*restoreChunk)
+	_, _ = rand.Read(body) // it fills a part, however it is compressed
+	err := embedded(t).sendMessages(within(t), "of.a.server.that.is.gone", PutBack{First: 1, Last: 1}, func(yield func(Message, error) bool) {
+		yield(Message{Subject: "edict.log.a", Seq: 1, Time: time.Unix(1, 0), Body: body}, nil)
+	})
+	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorContains(t, notImported(err), "run the same command again")
+	require.Equal(t, 1, strings.Count(err.Error(), "nothing serves"), err)
 }
