@@ -180,6 +180,15 @@ func (r *Report) found(err error) error {
 	return nil
 }
 
+// ProveOrigin has what the log begins with proved, where the log is whole otherwise and was opened:
+// prove is given it.
+func (r *Report) ProveOrigin(prove func(*streams.Log) error) error {
+	if r.Damage != nil || r.log == nil {
+		return nil
+	}
+	return r.found(prove(r.log))
+}
+
 // CompareReadModel compares the log with a read model in dir that was folded from
 // it, zero: there is none. One that is ahead shows a loss that no link was made
 // for yet.
