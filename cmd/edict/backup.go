@@ -92,7 +92,7 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	if err != nil {
 		return err
 	}
-	src, err := a.openLog(ctx, logFlags{nats: f.nats}, c)
+	src, err := a.openLog(ctx, logFlags{nats: f.nats, running: true}, c)
 	if err != nil {
 		return err
 	}

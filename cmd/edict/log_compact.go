@@ -170,6 +170,7 @@ func oldestOf(ctx context.Context, c *client.Client, age time.Duration) (uint64,
 // archiveBefore writes what lies before an event into an archive, or goes on with one, and
 // proves it. It returns what the archive is called.
 func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *client.Client, seq uint64) (name string, err error) {
+	f.running = true
 	src, err := a.openLog(ctx, f.logFlags, c)
 	if err != nil {
 		return "", err
