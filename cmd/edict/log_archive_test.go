@@ -42,6 +42,11 @@ func TestWhatLogCatPrintsIsProved(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Equal(t, 3, strings.Count(out, "\n"), "a title, and two events: %s", out)
 
+	code, out, errs = edict(t, "log", "cat", dir, "--from", "11")
+	require.Zero(t, code, errs)
+	require.Empty(t, out)
+	require.Contains(t, errs, "the archive has no event there")
+
 	segment := filepath.Join(dir, "00000000000000000001.ndjson")
 	packed, err := os.ReadFile(segment + ".zst")
 	require.NoError(t, err)

@@ -45,19 +45,22 @@ segment that is read is proved; no plane is asked.`,
 
 func (a archiveCommands) cat(events iter.Seq2[streams.Message, error]) error {
 	out := bufio.NewWriter(a.stdout)
-	title := a.format == formatTable
+	title, none := a.format == formatTable, true
 	for m, err := range events {
 		if err == nil && title {
 			_, err = fmt.Fprintf(out, catRow, "SEQ", "TIME", "TYPE", "BYTES", "SUBJECT")
 			title = false
 		}
 		if err == nil {
-			err = a.catEvent(out, &m)
+			err, none = a.catEvent(out, &m), false
 		}
 		if err != nil {
 			_ = out.Flush() // what was sound is shown
 			return err
 		}
+	}
+	if none {
+		fmt.Fprintln(a.stderr, "the archive has no event there: edict log verify --archive shows which it has")
 	}
 	return out.Flush()
 }
