@@ -221,6 +221,10 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 		return err
 	case o.Log != l.ID() && first == l.first:
 		return nil // of a log that is gone
+	case o.Log != l.ID() && first == o.Seq:
+		// Its stream may have been restored, which gives it another identity. That it is the log of
+		// that origin is for who reads its event to prove, and for an operator to declare.
+		l.origin.Store(&o)
 	case o.Log != l.ID():
 		return l.missing(l.first, first)
 	case first > o.Seq:
@@ -228,6 +232,25 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 	case first > l.first || o.Seq == l.first:
 		l.origin.Store(&o)
 	}
+	return nil
+}
+
+// AdoptOrigin records the origin that the log begins with as its own, where that is of a log with
+// another identity: the caller has proved that the log goes on from it, and declares it to be the
+// one that was restored. It may be repeated.
+func (l *beginning) AdoptOrigin(ctx context.Context) error {
+	at := l.origin.Load()
+	if at == nil || at.Log == l.ID() {
+		return nil
+	}
+	o := *at
+	o.Log = l.ID()
+	revision, err := RecordOrigin(ctx, l.c, o)
+	if err != nil {
+		return fmt.Errorf("record the origin of the log: %w", err)
+	}
+	o.Revision = revision
+	l.origin.Store(&o)
 	return nil
 }
 
