@@ -83,6 +83,11 @@ func Verify(ctx context.Context, conn *streams.Conn, progress Progress) (*Report
 		return r, r.found(err)
 	}
 	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
+	if errors.As(err, new(*streams.DamagedError)) {
+		if restored, rerr := streams.OpenRestored(ctx, conn); rerr == nil {
+			log, err = restored, nil
+		}
+	}
 	if err != nil {
 		return r, r.found(err)
 	}
@@ -114,6 +119,10 @@ func (r *Report) verify(ctx context.Context) error {
 	}
 	if err == nil {
 		err = extent
+	}
+	if o, ok := r.log.Origin(); ok && err == nil && o.Log != r.log.ID() {
+		err = &streams.DamagedError{Damage: streams.DamageOther, To: r.Last, Detail: fmt.Sprintf(
+			"%s has identity %s, and its origin is recorded for log %s; but its events go on from there: it was copied or restored", streams.LogStream, r.log.ID(), o.Log)}
 	}
 	return err
 }

@@ -221,10 +221,6 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 		return err
 	case o.Log != l.ID() && first == l.first:
 		return nil // of a log that is gone
-	case o.Log != l.ID() && first == o.Seq:
-		// Its stream may have been restored, which gives it another identity. That it is the log of
-		// that origin is for who reads its event to prove, and for an operator to declare.
-		l.origin.Store(&o)
 	case o.Log != l.ID():
 		return l.missing(l.first, first)
 	case first > o.Seq:
@@ -235,9 +231,30 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 	return nil
 }
 
-// AdoptOrigin records the origin that the log begins with as its own, where that is of a log with
-// another identity: the caller has proved that the log goes on from it, and declares it to be the
-// one that was restored. It may be repeated.
+// OpenRestored opens a log that begins at an origin which is recorded for one with another
+// identity, as a stream has that was restored: ErrNotFound where it is not so. Nothing says yet that
+// it is the log of that origin: that is for who reads its events to prove, and for an operator to
+// declare (AdoptOrigin).
+func OpenRestored(ctx context.Context, c *Conn) (*Log, error) {
+	info, err := c.streamInfo(ctx, LogStream)
+	if err != nil {
+		return nil, err
+	}
+	o, err := FindOrigin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	l := c.logOn(info)
+	if o.Log == l.ID() || stateOf(info).First != o.Seq {
+		return nil, ErrNotFound
+	}
+	l.origin.Store(&o)
+	return l, nil
+}
+
+// AdoptOrigin records the origin that the log begins with as its own, where OpenRestored opened it:
+// the caller has proved that the log goes on from it, and declares it to be the one that was
+// restored. It may be repeated.
 func (l *beginning) AdoptOrigin(ctx context.Context) error {
 	at := l.origin.Load()
 	if at == nil || at.Log == l.ID() {
