@@ -234,7 +234,7 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 // OpenRestored opens a log that begins at an origin which is recorded for one with another
 // identity, as a stream has that was restored: ErrNotFound where it is not so. Nothing says yet that
 // it is the log of that origin: that is for who reads its events to prove, and for an operator to
-// declare (AdoptOrigin).
+// declare (KeepOrigin).
 func OpenRestored(ctx context.Context, c *Conn) (*Log, error) {
 	info, err := c.streamInfo(ctx, LogStream)
 	if err != nil {
@@ -244,7 +244,7 @@ func OpenRestored(ctx context.Context, c *Conn) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := c.logOn(info)
+	l := logOn(c, info)
 	if o.Log == l.ID() || stateOf(info).First != o.Seq {
 		return nil, ErrNotFound
 	}
@@ -252,10 +252,10 @@ func OpenRestored(ctx context.Context, c *Conn) (*Log, error) {
 	return l, nil
 }
 
-// AdoptOrigin records the origin that the log begins with as its own, where OpenRestored opened it:
+// KeepOrigin records the origin that the log begins with as its own, where OpenRestored opened it:
 // the caller has proved that the log goes on from it, and declares it to be the one that was
 // restored. It may be repeated.
-func (l *beginning) AdoptOrigin(ctx context.Context) error {
+func (l *beginning) KeepOrigin(ctx context.Context) error {
 	at := l.origin.Load()
 	if at == nil || at.Log == l.ID() {
 		return nil
