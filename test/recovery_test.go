@@ -98,6 +98,34 @@ func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
 	}
 }
 
+// TestAStreamOfACompactedLogIsRestoredAsThePageSays: the record of its origin is of the log as it
+// was before, which has another identity.
+func TestAStreamOfACompactedLogIsRestoredAsThePageSays(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, 2*time.Second)
+	d := c.onCluster("recovery.md")
+	d.start()
+	web := d.facts()
+	stands := d.shown("web-1")
+	d.does("edict log compact --keep 2", 0)
+	d.terminate()
+	o := newNATSOperator(d, c.url)
+	o.runs("nats stream backup EDICT_LOG backup/EDICT_LOG")
+	d.start()
+	web.revise(3)
+	d.terminate()
+	o.runs("nats stream rm -f EDICT_LOG")
+	o.runs("nats stream restore backup/EDICT_LOG")
+	require.Contains(t, d.runs("edict log verify --nats nats://a:4222", 1), "other_log")
+	d.runs("edict log accept --nats nats://a:4222 --yes", 0)
+	d.runs("mv w1/store w1/store.lost", 0)
+	d.start()
+	require.Equal(t, stands, d.shown("web-1"), "what the backup has is served")
+	web.n = 100
+	web.revise(1)
+	d.runs("edict log verify --nats nats://a:4222", 0)
+}
+
 // TestABadCopyIsFilledFromTheOthersAsThePageSays: one server of three loses its copy.
 func TestABadCopyIsFilledFromTheOthersAsThePageSays(t *testing.T) {
 	t.Parallel()

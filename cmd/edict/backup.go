@@ -77,13 +77,22 @@ func (f backupFlags) check(cmd *cobra.Command) error {
 	return cli.Required(cmd, "to")
 }
 
+// keepsSecrets refuses to take the keys out of a backup that has them: they may be the only copy.
+func (f backupFlags) keepsSecrets() error {
+	has, err := archive.HasSecrets(f.to)
+	if err != nil || !has || f.keys {
+		return err
+	}
+	return cli.Failed(cli.Conflict, "the backup in %s has the plane's keys, and one without --with-keys would remove them: say --with-keys, or back up to another directory", f.to)
+}
+
 func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 	ctx := cmd.Context()
 	c, err := a.client(cmd)
 	if err != nil {
 		return err
 	}
-	src, err := a.openLog(ctx, logFlags{nats: f.nats}, c)
+	src, err := a.openLog(ctx, logFlags{nats: f.nats, running: true}, c)
 	if err != nil {
 		return err
 	}
@@ -100,6 +109,9 @@ func (a backupCommands) backup(cmd *cobra.Command, f backupFlags) error {
 		return err
 	}
 	defer release()
+	if err := f.keepsSecrets(); err != nil {
+		return err
+	}
 	e, err := a.export(ctx, src, archive.ExportOptions{Dir: filepath.Join(f.to, archive.BackupLog), Until: status.Applied, Backup: true})
 	if err != nil {
 		return err

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
@@ -49,15 +49,18 @@ func (a backupCommands) backupParts(ctx context.Context, c *client.Client, conn 
 	case err != nil:
 		return nil, err
 	}
-	if id := signer.KeyID(); !lists(keys, id) {
-		return nil, cli.Failed(cli.Conflict, "%s has key %s, which the plane at %s does not sign with: name its data directory with --data", from, id, c.Address())
+	for _, k := range keys {
+		switch signs := k.Status == "current"; {
+		case signs && k.KeyID != signer.KeyID():
+			return nil, cli.Failed(cli.Conflict, "%s has key %s, and the plane at %s signs with %s: name its data directory with --data, or the file of that key with --signing-key",
+				from, signer.KeyID(), c.Address(), k.KeyID)
+		case !signs && f.signing != "" && k.NotAfter != nil:
+			fmt.Fprintf(a.stderr, "the plane's key was replaced: a plane of this backup starts before %s only with key %s, too, which is not in it: keep that one as well, or back up again then\n",
+				stamp(*k.NotAfter), k.KeyID)
+		}
 	}
 	parts[archive.BackupKey], err = signer.PEM()
 	return parts, err
-}
-
-func lists(keys []resource.Key, id string) bool {
-	return slices.ContainsFunc(keys, func(k resource.Key) bool { return k.KeyID == id })
 }
 
 // otherKeys reads the key files of a directory, if there is one.

@@ -17,6 +17,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/test/greeter"
 )
 
@@ -115,6 +116,14 @@ func TestCuresFit(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range list {
 		require.NotContains(t, c.Do, "edict explain", c.Code)
+	}
+}
+
+// A server that went away, or has no leader, is no difference that was found.
+func TestWhatAServerCannotTakeNowHasTheExitCodeOfThat(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{streams.ErrBusy, streams.ErrNoAnswer, streams.ErrUnknown, streams.ErrStorage} {
+		require.Equal(t, cli.Unavailable, exitCode(fmt.Errorf("import the log: %w", err)), err.Error())
 	}
 }
 

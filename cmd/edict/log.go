@@ -11,6 +11,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/integrity"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
 )
 
@@ -28,8 +29,9 @@ func (a *app) logVerifyCommand() *cobra.Command {
 		Short: "Read the whole log and compare it with what was witnessed of it",
 		Long: `Read the log from its first event to its last, compute the chain hash, and
 compare it with every link of the witness, the stream EDICT_CHAIN. The first
-fault is named: a hole, a lost tail, a changed event, or another log in the
-place of the one that was witnessed. docs/recovery.md says what to do then.
+fault is named: a hole, a lost tail, a changed event, another log in the place
+of the one that was witnessed, or, where the log was compacted, an origin that is
+not what it was. docs/recovery.md says what to do then.
 
 The log is read from the NATS server of the plane at --server, from another one
 (--nats, EDICT_NATS), or from the data directory of a stopped plane (--log).
@@ -53,6 +55,9 @@ Exit code 1: the log, or the archive, is damaged.`,
 			}
 			defer src.close()
 			r, err := a.verifyLog(cmd.Context(), src.conn)
+			if err == nil {
+				err = r.ProveOrigin(func(log *streams.Log) error { return snapshot.ProveOrigin(cmd.Context(), src.conn, log) })
+			}
 			if err != nil {
 				return err
 			}

@@ -42,6 +42,11 @@ func TestWhatLogCatPrintsIsProved(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Equal(t, 3, strings.Count(out, "\n"), "a title, and two events: %s", out)
 
+	code, out, errs = edict(t, "log", "cat", dir, "--from", "11")
+	require.Zero(t, code, errs)
+	require.Empty(t, out)
+	require.Contains(t, errs, "the archive has no event there")
+
 	segment := filepath.Join(dir, "00000000000000000001.ndjson")
 	packed, err := os.ReadFile(segment + ".zst")
 	require.NoError(t, err)
@@ -55,6 +60,16 @@ func TestWhatLogCatPrintsIsProved(t *testing.T) {
 	code, _, errs = edict(t, "log", "cat", dir, "--from", "2", "--until", "3")
 	require.Equal(t, cli.Differs, code)
 	require.Contains(t, errs, "the chain hash is")
+}
+
+// TestLogCatWritesOutWhatATerminalWouldObey: a producer chooses subjects and types.
+func TestLogCatWritesOutWhatATerminalWouldObey(t *testing.T) {
+	var out bytes.Buffer
+	a := archiveCommands{&app{console: console{stdout: &out, format: formatTable}}}
+	m := streams.Message{Seq: 1, Subject: "edict.log.a.node.\x1b[2Jx", Header: map[string][]string{"ce-type": {"\x1b]0;mine\a"}}}
+	require.NoError(t, a.cat(func(yield func(streams.Message, error) bool) { yield(m, nil) }))
+	require.NotContains(t, out.String(), "\x1b")
+	require.Contains(t, out.String(), "[2Jx")
 }
 
 // lying is a log that has other events than the one that it stands for, up to one.

@@ -45,19 +45,22 @@ segment that is read is proved; no plane is asked.`,
 
 func (a archiveCommands) cat(events iter.Seq2[streams.Message, error]) error {
 	out := bufio.NewWriter(a.stdout)
-	title := a.format == formatTable
+	title, none := a.format == formatTable, true
 	for m, err := range events {
 		if err == nil && title {
 			_, err = fmt.Fprintf(out, catRow, "SEQ", "TIME", "TYPE", "BYTES", "SUBJECT")
 			title = false
 		}
 		if err == nil {
-			err = a.catEvent(out, &m)
+			err, none = a.catEvent(out, &m), false
 		}
 		if err != nil {
 			_ = out.Flush() // what was sound is shown
 			return err
 		}
+	}
+	if none {
+		fmt.Fprintln(a.stderr, "the archive has no event there: edict log verify --archive shows which it has")
 	}
 	return out.Flush()
 }
@@ -83,6 +86,7 @@ func (a archiveCommands) catEvent(out *bufio.Writer, m *streams.Message) error {
 	if kind == "" {
 		kind = "-"
 	}
-	_, err := fmt.Fprintf(out, catRow, m.Seq, m.Time.Format(time.RFC3339), kind, len(m.Body), m.Subject)
+	// A producer, or whoever wrote the archive, chose both.
+	_, err := fmt.Fprintf(out, catRow, m.Seq, m.Time.Format(time.RFC3339), cli.Escaped(kind, ""), len(m.Body), cli.Escaped(m.Subject, ""))
 	return err
 }

@@ -170,6 +170,7 @@ func oldestOf(ctx context.Context, c *client.Client, age time.Duration) (uint64,
 // archiveBefore writes what lies before an event into an archive, or goes on with one, and
 // proves it. It returns what the archive is called.
 func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *client.Client, seq uint64) (name string, err error) {
+	f.running = true
 	src, err := a.openLog(ctx, f.logFlags, c)
 	if err != nil {
 		return "", err
@@ -185,8 +186,12 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 		}
 	}
 	begins := src.log.Begins()
-	if o, ok := src.log.Origin(); ok && seq == begins {
-		return o.Archive, nil // one that was cut off, or is done
+	if o, ok := src.log.Origin(); ok && seq == begins { // one that was cut off, or is done
+		if name, err = archiveName(f.archive); err == nil && name != o.Archive {
+			err = cli.Failed(cli.Conflict, "the log begins at %d already, and what came before is in %s: nothing is left to be written into %s; to finish a compaction that was cut off leave out --archive",
+				begins, cmp.Or(o.Archive, "no archive that was named"), f.archive)
+		}
+		return name, err
 	}
 	if seq <= begins {
 		return "", cli.Failed(cli.Conflict, "the log begins at %d: there is nothing to be removed before %d", begins, seq)
@@ -204,10 +209,15 @@ func (a archiveCommands) archiveBefore(ctx context.Context, f compactFlags, c *c
 	if err := a.proveArchive(ctx, src, f.archive, seq-1); err != nil {
 		return "", err
 	}
-	if archive.InBucket(f.archive) {
-		return f.archive, nil
+	return archiveName(f.archive)
+}
+
+// archiveName is what an origin calls an archive.
+func archiveName(at string) (string, error) {
+	if archive.InBucket(at) {
+		return at, nil
 	}
-	path, err := filepath.Abs(f.archive)
+	path, err := filepath.Abs(at)
 	return filepath.Base(path), err
 }
 

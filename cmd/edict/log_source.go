@@ -20,7 +20,8 @@ import (
 // logFlags say where a command reads the log.
 type logFlags struct {
 	nats, log string
-	replicas  int // of what is made; 0 is 1
+	replicas  int  // of what is made; 0 is 1
+	running   bool // the command asks the plane, too, and takes no --log
 }
 
 // logSourceFlags gives a command the flags of those who read the log itself.
@@ -113,7 +114,11 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 			return nil, err
 		}
 		if opt.URL = status.Log.NATS; opt.URL == "" {
-			return nil, cli.Failed(cli.Unavailable, "the plane at %s serves no NATS clients: start it with --nats-listen, or stop it and name its data with --log", c.Address())
+			otherwise := ", or stop it and name its data with --log"
+			if f.running {
+				otherwise = ""
+			}
+			return nil, cli.Failed(cli.Unavailable, "the plane at %s serves no NATS clients: start it with --nats-listen%s", c.Address(), otherwise)
 		}
 	}
 	if opt.Server == nil {

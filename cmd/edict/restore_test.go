@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
@@ -112,4 +114,22 @@ func TestAnArchiveWithoutItsBeginningLeavesNothing(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, errs, "the archive begins at 3")
 	require.NoDirExists(t, data)
+}
+
+// TestAnImportThatMeetsAFullServerSaysSo, and does not say that something differs: there is room
+// for it later, or elsewhere.
+func TestAnImportThatMeetsAFullServerSaysSo(t *testing.T) {
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 10,
+	})
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(time.Minute))
+	l := openLedger(t, t.TempDir())
+	l.add(30)
+	l.close()
+	code, _, errs := edict(t, "log", "import", "--from", archived(t, l.data, ""), "--nats", ns.ClientURL())
+	require.Equal(t, cli.Unavailable, code, errs)
+	require.Contains(t, errs, "make room there")
 }

@@ -262,7 +262,7 @@ func beginTrusting(ctx context.Context, src *logSource, dir string, seq uint64, 
 	if seq < o.Seq {
 		return nil, &streams.CompactedError{Seq: seq, Origin: o.Seq, Archive: o.Archive}
 	}
-	c, err := snapshot.OpenCheckpoints(ctx, src.conn, src.log.Created(), false)
+	c, err := snapshot.OpenOriginStore(ctx, src.conn, src.log.Created(), o)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func meanings() map[string]meaning {
 		CodeInvalidTransition:         {http.StatusUnprocessableEntity, "the transition is no time, or shorter than a minute or longer than a year"},
 		CodeSnapshotRunning:           {http.StatusConflict, "this worker is making a checkpoint already"},
 		CodeCompactionRunning:         {http.StatusConflict, "the log is being compacted already"},
-		CodeNotCompactable:            {http.StatusConflict, "the log cannot begin at that event, or its stream was made so that nothing can be removed"},
+		CodeNotCompactable:            {http.StatusConflict, "the log cannot begin at that event, its stream was made so that nothing can be removed, or it is damaged"},
 		CodeLogCompacted:              {http.StatusGone, "the log was compacted, and does not have that event any more; the detail says where it begins, and which archive has the rest"},
 		CodeTooManyRejections:         {http.StatusUnprocessableEntity, "so many lines were rejected that the batch was given up; what was good before is applied"},
 		CodeReleaseNotFound:           {http.StatusNotFound, "the project released nothing of that version for the node"},

@@ -27,6 +27,8 @@ func (h *recoveryHandlers) compactLog(c *call) error {
 		return problem(http.StatusConflict, CodeCompactionRunning, "%v", err)
 	case errors.Is(err, streams.ErrDenyPurge), errors.As(err, new(*snapshot.BeyondError)):
 		return problem(http.StatusConflict, CodeNotCompactable, "%v", err)
+	case errors.As(err, new(*streams.DamagedError)): // and no other call heals it
+		return problem(http.StatusConflict, CodeNotCompactable, "the log was not compacted to the end: %v; docs/recovery.md says what to do", err)
 	case err != nil:
 		return problem(http.StatusServiceUnavailable, CodeLogUnavailable, "the log was not compacted to the end; the same call goes on: %v", err)
 	}

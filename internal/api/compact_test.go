@@ -30,7 +30,15 @@ func TestALogThatCannotBeCompactedSaysWhy(t *testing.T) {
 		}
 		p.want(status, code, p.do("POST", "/v1/log:compact?seq=4", ""))
 	}
-	p := newPlane(t, func(d *api.Deps) { d.Compact = nil })
+	p := newPlane(t, func(d *api.Deps) {
+		d.Compact = func(context.Context, uint64, string) (snapshot.OriginManifest, error) {
+			return snapshot.OriginManifest{}, &streams.DamagedError{Damage: streams.DamageOrigin, To: 3, Detail: "the origin is gone"}
+		}
+	})
+	damaged := p.do("POST", "/v1/log:compact?seq=4", "")
+	p.want(http.StatusConflict, api.CodeNotCompactable, damaged)
+	require.Contains(t, string(damaged.body), "the origin is gone; docs/recovery.md says what to do")
+	p = newPlane(t, func(d *api.Deps) { d.Compact = nil })
 	p.want(http.StatusServiceUnavailable, api.CodeLogUnavailable, p.do("POST", "/v1/log:compact?seq=4", ""))
 }
 

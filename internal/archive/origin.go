@@ -132,15 +132,15 @@ func (x *export) carryOrigin(ctx context.Context, first uint64) error {
 	if !ok || x.opt.Origin == nil || o.Seq != first || o.Seq == x.log.First() {
 		return nil
 	}
-	document := originName(o.Seq, suffixDocument)
-	if names, err := x.at.names(); err != nil || slices.Contains(names, document) {
+	object, document := originName(o.Seq, suffixObject), originName(o.Seq, suffixDocument)
+	if names, err := x.at.names(); err != nil || slices.Contains(names, document) && slices.Contains(names, object) {
 		return err
 	}
 	r, err := x.opt.Origin(ctx, o)
 	if err != nil {
 		return fmt.Errorf("read the origin of the log: %w", err)
 	}
-	err = store(x.at, originName(o.Seq, suffixObject), r)
+	err = store(x.at, object, r)
 	if err = errors.Join(err, r.Close()); err != nil {
 		return fmt.Errorf("write the origin of the log: %w", err)
 	}

@@ -42,6 +42,18 @@ func lock(dir string, busy error) (release func(), err error) {
 	return release, err
 }
 
+// HasSecrets reports whether the backup in a directory has the key that signs, or another secret
+// of a plane; a directory without a backup has none.
+func HasSecrets(dir string) (bool, error) {
+	m, err := readManifest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return slices.ContainsFunc(m.Files, func(f File) bool {
+		return f.Name == BackupKey || f.Name == BackupMarker || strings.HasPrefix(f.Name, BackupMore+"/")
+	}), err
+}
+
 // noPlane refuses a directory whose keys no backup wrote: they may be the only ones.
 func noPlane(dir string) error {
 	if InBucket(dir) {
@@ -108,6 +120,7 @@ func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) 
 	if err != nil {
 		return nil, err
 	}
+	unproved := false // an origin, likewise
 	for _, name := range slices.Concat(a.segments, a.origins) {
 		if first, _ := firstOf(name); first > log.Last { // of who exported further meanwhile
 			continue
@@ -124,12 +137,21 @@ func segmentsOf(dir string, old Manifest, log Extent) (files []File, err error) 
 				return nil, err
 			}
 		}
+		unproved = unproved || isOrigin(name) && !known
 		files = append(files, f)
 	}
 	for _, was := range old.Files {
 		if filepath.Dir(was.Name) == BackupLog && !slices.Contains(files, was) {
 			return nil, &FaultError{File: was.Name, Detail: "it is not what it was when it was backed up, or is missing: back up to another directory", Final: true}
 		}
+	}
+	if unproved {
+		if err := a.proveOrigin(); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.whole(log); err != nil {
+		return nil, fmt.Errorf("no plane can be made of it: %w: back up to another directory", err)
 	}
 	return files, nil
 }

@@ -23,6 +23,9 @@ func (d Dir) Store() string { return d.join("store") }
 // NATS is where the embedded server keeps the log and all else.
 func (d Dir) NATS() string { return d.join("nats") }
 
+// SyncNATS has all on the disk that the embedded server, which may run, has written.
+func (d Dir) SyncNATS() error { return syncTree(d.NATS()) }
+
 // SigningKey is the file of the key that the plane makes itself.
 func (d Dir) SigningKey() string { return d.join("signing.key") }
 

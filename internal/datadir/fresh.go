@@ -171,12 +171,15 @@ func (f *Fresh) noteMoves() (names []string, err error) {
 	return names, artifact.WriteFile(f.dir.restoring().join(restoringMoves), []byte(strings.Join(names, "\n")+"\n"), 0o600)
 }
 
-// syncTree has every file and directory below a path on the disk.
+// syncTree has every file and directory below a path on the disk, but for what goes meanwhile.
 func syncTree(root string) error {
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		if err == nil {
+			err = artifact.SyncDir(path)
 		}
-		return artifact.SyncDir(path)
+		if path != root && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	})
 }

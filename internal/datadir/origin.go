@@ -59,7 +59,7 @@ func (s *Store) restoreOrigin(ctx context.Context, dir string) error {
 			return nil
 		}
 		began := time.Now()
-		c, err := snapshot.OpenCheckpoints(ctx, s.opt.Conn, s.opt.Log.Created(), false)
+		c, err := snapshot.OpenOriginStore(ctx, s.opt.Conn, s.opt.Log.Created(), o)
 		if err == nil {
 			err = s.originTo(ctx, c, o, dir)
 		}

@@ -35,6 +35,9 @@ func (r *Report) Accept(ctx context.Context, conn *streams.Conn, store projector
 	if err := r.read(ctx); err != nil {
 		return err
 	}
+	if err := r.log.KeepOrigin(ctx); err != nil { // that it goes on from it was just proved
+		return err
+	}
 	if r.chain == nil {
 		if r.chain, err = streams.OpenChain(ctx, conn); err != nil {
 			return err

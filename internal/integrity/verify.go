@@ -83,6 +83,11 @@ func Verify(ctx context.Context, conn *streams.Conn, progress Progress) (*Report
 		return r, r.found(err)
 	}
 	log, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
+	if errors.As(err, new(*streams.DamagedError)) {
+		if restored, rerr := streams.OpenRestored(ctx, conn); rerr == nil {
+			log, err = restored, nil
+		}
+	}
 	if err != nil {
 		return r, r.found(err)
 	}
@@ -114,6 +119,10 @@ func (r *Report) verify(ctx context.Context) error {
 	}
 	if err == nil {
 		err = extent
+	}
+	if o, ok := r.log.Origin(); ok && err == nil && o.Log != r.log.ID() {
+		err = &streams.DamagedError{Damage: streams.DamageOther, To: r.Last, Detail: fmt.Sprintf(
+			"%s has identity %s, and its origin is recorded for log %s; but its events go on from there: it was copied or restored", streams.LogStream, r.log.ID(), o.Log)}
 	}
 	return err
 }
@@ -178,6 +187,15 @@ func (r *Report) found(err error) error {
 		r.Damage.LinkAbove = &r.links[i].Seq
 	}
 	return nil
+}
+
+// ProveOrigin has what the log begins with proved, where the log is whole otherwise and was opened:
+// prove is given it.
+func (r *Report) ProveOrigin(prove func(*streams.Log) error) error {
+	if r.Damage != nil || r.log == nil {
+		return nil
+	}
+	return r.found(prove(r.log))
 }
 
 // CompareReadModel compares the log with a read model in dir that was folded from

@@ -196,6 +196,23 @@ func TestNothingIsRemovedWhereTheReadModelsDiffer(t *testing.T) {
 	p.compacts(t, 1700)
 }
 
+// Where the server leaves it to the system when its writes are on the disk, the origin is there
+// before anything is removed: a power failure would leave neither.
+func TestNothingIsRemovedBeforeTheOriginIsOnTheDisk(t *testing.T) {
+	p := running(t, Options{Data: data(t), NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})
+	require.NoError(t, p.store.Wait(t.Context(), folded))
+	opt := p.compaction()
+	require.NotNil(t, opt.Sync)
+	require.NoError(t, opt.Sync())
+	opt.Sync = func() error { return errors.New("the disk does not answer") }
+	_, err := snapshot.NewCompactor(opt).Compact(t.Context(), 1700, "")
+	require.ErrorContains(t, err, "the disk does not answer")
+	s, err := p.stream.State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.First)
+	p.compacts(t, 1700)
+}
+
 // Nothing is removed behind what the witness of the log confirms.
 func TestNothingIsRemovedThatTheWitnessDoesNotConfirm(t *testing.T) {
 	p := running(t, Options{Data: data(t), NATSListen: "none", Relaxed: true, witnessEvery: 5 * time.Millisecond})

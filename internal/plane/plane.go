@@ -278,10 +278,14 @@ func (p *Plane) openHistory() (err error) {
 func (p *Plane) compaction() snapshot.CompactorOptions {
 	store := p.apartOptions()
 	store.Headroom = nil // what it makes is thrown away
-	return snapshot.CompactorOptions{
+	opt := snapshot.CompactorOptions{
 		Conn: p.conn, Log: p.stream, Live: p.store, Store: store, Scratch: p.opt.dir().Compaction(), Worker: p.opt.Name,
 		Signer: p.keys.Ring().Current, Trust: p.keys.Was, Links: p.monitor.Confirm, Logger: p.log,
 	}
+	if p.server != nil && p.conn.Durability() == streams.Relaxed {
+		opt.Sync = p.opt.dir().SyncNATS
+	}
+	return opt
 }
 
 func (p *Plane) newWorker() (*worker.Worker, error) {

@@ -34,7 +34,7 @@ func (b Beginnings) Nearest(ctx context.Context, seq uint64) (Beginning, error) 
 	}
 	if o, ok := b.Log.Origin(); ok && o.Seq <= seq {
 		from = Beginning{o.Seq, func(ctx context.Context, dir string, until uint64) (*Replayed, error) {
-			c, err := OpenCheckpoints(ctx, b.Conn, b.Log.Created(), false)
+			c, err := OpenOriginStore(ctx, b.Conn, b.Log.Created(), o)
 			if err != nil {
 				return nil, err
 			}

@@ -35,7 +35,7 @@ type Live interface {
 	Digest(ctx context.Context) (projector.Digest, error)
 }
 
-// CompactorOptions are what a Compactor works on. All are required.
+// CompactorOptions are what a Compactor works on. All but Sync are required.
 type CompactorOptions struct {
 	Conn    *streams.Conn
 	Log     *streams.Log
@@ -47,7 +47,10 @@ type CompactorOptions struct {
 	Trust   Trust
 	// Links are those of the log's witness that count, after one that this worker
 	// appended where it stands.
-	Links  func(ctx context.Context) ([]streams.Link, error)
+	Links func(ctx context.Context) ([]streams.Link, error)
+	// Sync has all that the server stored on its disk. nil: it was when it was acknowledged, or
+	// nobody here can do it.
+	Sync   func() error
 	Logger *slog.Logger
 }
 
@@ -278,6 +281,11 @@ func (x *compaction) finish(ctx context.Context, m OriginManifest, o streams.Ori
 	if x.stands.Seq == x.seq {
 		if err := x.prove(ctx, o); err != nil {
 			return err
+		}
+	}
+	if x.opt.Sync != nil { // a power failure may take an origin that was stored, but not what was removed for it
+		if err := x.opt.Sync(); err != nil {
+			return fmt.Errorf("have the origin of the log on the disk: %w", err)
 		}
 	}
 	if err := x.opt.Log.Purge(ctx, o); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/edictdev/edict/artifact"
@@ -95,8 +96,22 @@ func (c *Checkpoints) RestoreOrigin(ctx context.Context, o streams.Origin, trust
 	if err == nil {
 		err = m.restore(ctx, c, o, log, dir, opt)
 	}
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotEmpty) || streams.Leaderless(err) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotEmpty) {
 		return err
+	}
+	return unusable(o, err)
+}
+
+// unusable is what it means that an origin was not restored, or read: *streams.DamagedError,
+// where it is neither for want of a server that answers nor for what this machine's disk refuses.
+func unusable(o streams.Origin, err error) error {
+	if streams.Leaderless(err) {
+		return err
+	}
+	for _, refused := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, refused) {
+			return fmt.Errorf("restore the origin of %s, at %d: %w", streams.LogStream, o.Seq, err)
+		}
 	}
 	return &streams.DamagedError{
 		Damage: streams.DamageOrigin, To: o.Seq,
@@ -129,6 +144,16 @@ func (m OriginManifest) restore(ctx context.Context, c *Checkpoints, o streams.O
 		return nil
 	}
 	return projector.Rehome(dir, made.On(c.fs), opt.Created)
+}
+
+// OpenOriginStore opens the checkpoints of a log on its server, to restore an origin of it, which
+// is lost with them: *streams.DamagedError.
+func OpenOriginStore(ctx context.Context, conn *streams.Conn, created time.Time, o streams.Origin) (*Checkpoints, error) {
+	c, err := OpenCheckpoints(ctx, conn, created, false)
+	if errors.Is(err, streams.ErrNotFound) {
+		err = unusable(o, err)
+	}
+	return c, err
 }
 
 // BeginFromOrigin restores the origin of the log into dir, which must be empty or new;

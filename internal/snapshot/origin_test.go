@@ -9,10 +9,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
@@ -145,6 +147,24 @@ func TestALogThatIsCutAnywhereMeansTheSame(t *testing.T) {
 		require.Equal(t, past, missed(t, got.Store()), "seed %d, cut at %d", seed, cut)
 		require.NoError(t, got.Close())
 	}
+}
+
+// A disk that is full says nothing of the origin: who takes it for damaged would give up the log.
+func TestAnOriginThatMeetsAFullDiskIsNotDamaged(t *testing.T) {
+	gen.Unraced()
+	mem, s := vfs.NewMem(), newShelf()
+	log := &sliceLog{msgs: drawnHistory(t, rand.New(rand.NewPCG(3, 4)), 60), cut: 9}
+	key := signer(t)
+	_, o := makeOrigin(t, s.on(mem), worker(t, mem, log.msgs[:50]), key)
+	full := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "restored") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	err := s.on(full).RestoreOrigin(t.Context(), o, only(key), &compactedLog{log, 50}, "restored", options)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NotErrorAs(t, err, new(*streams.DamagedError))
 }
 
 // Nothing but the origin that the plane signed, of this log, is taken for it.

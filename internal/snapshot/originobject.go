@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,17 +16,49 @@ import (
 // key that is: where no plane is at hand that could say so.
 func SelfSigned(string) bool { return true }
 
-// OriginObject reads what was folded up to the origin of a log. Close it.
+// OriginObject reads what was folded up to the origin of a log: *streams.DamagedError where that
+// is lost. Close it.
 func OriginObject(ctx context.Context, conn *streams.Conn, log *streams.Log, o streams.Origin) (io.ReadCloser, error) {
 	m, err := OpenOrigin(o.Document, SelfSigned)
 	if err != nil {
-		return nil, err
+		return nil, unusable(o, err)
 	}
-	c, err := OpenCheckpoints(ctx, conn, log.Created(), false)
+	c, err := OpenOriginStore(ctx, conn, log.Created(), o)
 	if err != nil {
 		return nil, err
 	}
-	return c.objects.Get(ctx, m.Name)
+	object, err := c.objects.Get(ctx, m.Name)
+	if errors.Is(err, streams.ErrNotFound) {
+		err = unusable(o, err)
+	}
+	return object, err
+}
+
+// ProveOrigin reads what was folded up to the origin of a log, without which nothing can be folded
+// of it, and holds it against the document: *streams.DamagedError. A log that was not compacted
+// needs none.
+func ProveOrigin(ctx context.Context, conn *streams.Conn, log *streams.Log) error {
+	o, compacted := log.Origin()
+	if !compacted {
+		return nil
+	}
+	m, err := OpenOrigin(o.Document, SelfSigned)
+	if err != nil {
+		return unusable(o, err)
+	}
+	object, err := OriginObject(ctx, conn, log, o)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, object)
+	if err = errors.Join(err, object.Close()); err != nil {
+		return unusable(o, err)
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != m.SHA256 {
+		return unusable(o, fmt.Errorf("object %s has SHA-256 %.16s, its document says %.16s", m.Name, sum, m.SHA256))
+	}
+	return nil
 }
 
 // PutOrigin stores the object of a log's origin that was imported, and proves it: restored

@@ -112,6 +112,15 @@ func (c *Conn) logConfig(partitions int, base uint64) jetstream.StreamConfig {
 
 // logOf is the log of a stream whose settings were checked.
 func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, error) {
+	l := logOn(c, info)
+	if err := l.locate(ctx, stateOf(info).First); err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return l, nil
+}
+
+// logOn is the log on a stream, before it is known where it begins.
+func logOn(c *Conn, info *jetstream.StreamInfo) *Log {
 	partitions, _ := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	l := &Log{
 		beginning:  beginning{c: c, created: info.Created.UTC(), first: max(1, info.Config.FirstSeq)},
@@ -121,10 +130,7 @@ func (c *Conn) logOf(ctx context.Context, info *jetstream.StreamInfo) (*Log, err
 		batch:      newBatcher(c),
 	}
 	l.heads.read = l.readHead
-	if err := l.locate(ctx, stateOf(info).First); err != nil {
-		return nil, fmt.Errorf("open the log: %w", err)
-	}
-	return l, nil
+	return l
 }
 
 // Partitions is the number of node partitions, fixed when the log was made.

@@ -231,6 +231,46 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 	return nil
 }
 
+// OpenRestored opens a log that begins at an origin which is recorded for one with another
+// identity, as a stream has that was restored: ErrNotFound where it is not so. Nothing says yet that
+// it is the log of that origin: that is for who reads its events to prove, and for an operator to
+// declare (KeepOrigin).
+func OpenRestored(ctx context.Context, c *Conn) (*Log, error) {
+	info, err := c.streamInfo(ctx, LogStream)
+	if err != nil {
+		return nil, err
+	}
+	o, err := FindOrigin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	l := logOn(c, info)
+	if o.Log == l.ID() || stateOf(info).First != o.Seq {
+		return nil, ErrNotFound
+	}
+	l.origin.Store(&o)
+	return l, nil
+}
+
+// KeepOrigin records the origin that the log begins with as its own, where OpenRestored opened it:
+// the caller has proved that the log goes on from it, and declares it to be the one that was
+// restored. It may be repeated.
+func (l *beginning) KeepOrigin(ctx context.Context) error {
+	at := l.origin.Load()
+	if at == nil || at.Log == l.ID() {
+		return nil
+	}
+	o := *at
+	o.Log = l.ID()
+	revision, err := RecordOrigin(ctx, l.c, o)
+	if err != nil {
+		return fmt.Errorf("record the origin of the log: %w", err)
+	}
+	o.Revision = revision
+	l.origin.Store(&o)
+	return nil
+}
+
 // originPatience bounds a look at the record of the origin by who cannot wait for long.
 const originPatience = 5 * time.Second
 

@@ -108,6 +108,16 @@ func TestAnOriginOfAnotherLogExplainsNothing(t *testing.T) {
 	_, err = OpenLog(t.Context(), c, LogOptions{})
 	var damaged *DamagedError
 	require.ErrorAs(t, err, &damaged)
+
+	// Who looks whether its stream was restored opens it, and may declare it to be so.
+	restored, err := OpenRestored(t.Context(), c)
+	require.NoError(t, err)
+	require.EqualValues(t, 6, restored.Begins())
+	require.NoError(t, restored.KeepOrigin(t.Context()))
+	require.NoError(t, restored.KeepOrigin(t.Context()))
+	require.EqualValues(t, 6, openLog(t, c).Begins())
+	_, err = OpenRestored(t.Context(), c)
+	require.ErrorIs(t, err, ErrNotFound)
 }
 
 // Of two that record an origin at once one is first, and who was not removes nothing.

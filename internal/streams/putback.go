@@ -65,11 +65,11 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 		cfg.FirstSeq = begins
 	}
 	to, err := c.beginRestore(ctx, cfg, p)
-	if err != nil {
-		return nil, fmt.Errorf("import the log: %w", err)
+	if err == nil {
+		err = c.sendMessages(ctx, to, p, messages)
 	}
-	if err := c.sendMessages(ctx, to, p, messages); err != nil {
-		return nil, fmt.Errorf("import the log: %w", err)
+	if err != nil {
+		return nil, notImported(err)
 	}
 	info, err := c.streamInfo(ctx, LogStream)
 	if err != nil {
@@ -82,6 +82,14 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 		return nil, fmt.Errorf("import the log: %w", err)
 	}
 	return c.logOf(ctx, info)
+}
+
+// notImported is why no log was made of messages.
+func notImported(err error) error {
+	if Leaderless(err) {
+		return fmt.Errorf("import the log: the server went away, or another one leads: run the same command again, which begins anew: %w", err)
+	}
+	return fmt.Errorf("import the log: %w", err)
 }
 
 // CanPutBack says what PutBackLog would refuse servers for, and changes nothing.

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,13 +54,38 @@ func (c *Conn) restoreStep(ctx context.Context, subject string, body []byte, ans
 		return fmt.Errorf("the server's answer: %w", err)
 	}
 	if failed.Error != nil {
-		return fmt.Errorf("the server: %s", failed.Error.Description)
+		return refused(failed.Error.Description)
 	}
 	if answer == nil {
 		return nil
 	}
 	return json.Unmarshal(m.Data, answer)
 }
+
+// noRoom is how a server says that it has no room. Of a restore it does so in words alone, because
+// the code of its answer is that of the step.
+var noRoom = []string{"no space left", "quota exceeded", "insufficient storage", "insufficient resources", "resource limits exceeded"}
+
+// refused is what a server says of a step that it does not take: ErrStorage where it has no room.
+func refused(said string) error {
+	for _, words := range noRoom {
+		if strings.Contains(said, words) {
+			return &noRoomError{said}
+		}
+	}
+	return fmt.Errorf("the server: %s", said)
+}
+
+// noRoomError means that the server has no room for what is restored. It is ErrStorage, too.
+type noRoomError struct{ said string }
+
+// Error says so, and what to do.
+func (e *noRoomError) Error() string {
+	return fmt.Sprintf("the server: %s; make room there, or raise its limit, and run the same command again, which begins anew", e.said)
+}
+
+// Unwrap is ErrStorage.
+func (*noRoomError) Unwrap() error { return ErrStorage }
 
 // restoreChunk is what goes to the server at once.
 const restoreChunk = 256 << 10
@@ -72,7 +98,7 @@ const stirs = time.Second
 // waits until all are stored.
 func (c *Conn) sendMessages(ctx context.Context, to string, p PutBack, messages iter.Seq2[Message, error]) error {
 	r := newRestore(func(b []byte) error { return c.restoreStep(ctx, to, b, nil) })
-	if err := errors.Join(r.write(p, messages), r.close()); err != nil {
+	if err := cmp.Or(r.write(p, messages), r.close()); err != nil {
 		// Without the mark of its end the server refuses what it has. Its answer adds nothing.
 		_ = c.restoreStep(ctx, to, nil, nil)
 		return err
@@ -136,7 +162,7 @@ func (r *restore) stirAfter(parts int) int {
 func (r *restore) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errors.Join(r.archive.Close(), r.compressed.Close(), r.parts.flush())
+	return cmp.Or(r.archive.Close(), r.compressed.Close(), r.parts.flush()) // the first is why the others fail
 }
 
 func (r *restore) write(p PutBack, messages iter.Seq2[Message, error]) error {

@@ -1,7 +1,9 @@
 package streams
 
 import (
+	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,4 +34,31 @@ func TestAPartThatIsLostEndsARestore(t *testing.T) {
 			require.Equal(t, 1, asked)
 		})
 	}
+}
+
+// TestAServerWithoutRoomIsKnownByItsWords: of a restore it answers with the code of the step.
+func TestAServerWithoutRoomIsKnownByItsWords(t *testing.T) {
+	for _, said := range []string{
+		"restore failed: failed to store message sequence 7: write 2.blk: no space left on device",
+		"restore failed: error adding stream: write meta.inf.tmp: disk quota exceeded (10077)",
+		"insufficient storage resources available",
+		"resource limits exceeded for account",
+	} {
+		err := refused(said)
+		require.ErrorIs(t, err, ErrStorage)
+		require.ErrorContains(t, err, said+"; make room there")
+	}
+	require.NotErrorIs(t, refused("replicas > 1 not supported in non-clustered mode"), ErrStorage)
+}
+
+// TestAnImportWhoseServerGoesAwaySaysWhatToDo, and says so once.
+func TestAnImportWhoseServerGoesAwaySaysWhatToDo(t *testing.T) {
+	body := make([]byte, 2*restoreChunk)
+	_, _ = rand.Read(body) // it fills a part, however it is compressed
+	err := embedded(t).sendMessages(within(t), "of.a.server.that.is.gone", PutBack{First: 1, Last: 1}, func(yield func(Message, error) bool) {
+		yield(Message{Subject: "edict.log.a", Seq: 1, Time: time.Unix(1, 0), Body: body}, nil)
+	})
+	require.ErrorIs(t, err, ErrBusy)
+	require.ErrorContains(t, notImported(err), "run the same command again")
+	require.Equal(t, 1, strings.Count(err.Error(), "nothing serves"), err)
 }
