@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -101,6 +103,9 @@ func (h *policyHandlers) asStaged(c *call, e policy.RevisionStaged) (*resource.W
 		return showWaves(began), nil
 	}
 	m, err := h.writes.made(c.r.Context(), e)
+	if errors.Is(err, streams.ErrNotFound) { // the log was compacted since
+		return showWaves(began), nil
+	}
 	if err != nil {
 		return nil, unread(err)
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/api"
+	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
 // A rollout is refused what does not follow, each with a code of its own.
@@ -131,4 +135,22 @@ func TestWhoStagesIsToldOfHisOwnRevision(t *testing.T) {
 	p.want(http.StatusConflict, "not_staged", p.do("POST", at+"/promote", named))
 	p.want(http.StatusOK, "", p.do("POST", at+"/promote", `{}`))
 	require.Equal(t, string(mine.body), string(stage("a", keyed).body))
+}
+
+// A log that was compacted does not have the event of what was staged any more.
+func TestWhoStagedIsAnsweredThoughTheLogIsCompacted(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) {
+		d.NextOf = func(context.Context, policy.Event, uint64) (streams.Message, error) {
+			return streams.Message{}, streams.ErrNotFound
+		}
+	})
+	at := policies + "/" + p.create("web").ID.String()
+	stage := func(role string, header ...string) resource.Waves {
+		a := p.do("POST", at+"/stage", `{"selector":{"source":"role=`+role+`","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`, header...)
+		p.want(http.StatusOK, "", a)
+		return into[resource.Waves](t, a)
+	}
+	mine := stage("a", keyed)
+	stage("b")
+	require.Equal(t, mine.RevisionID, stage("a", keyed).RevisionID)
 }
