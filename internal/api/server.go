@@ -27,7 +27,7 @@ type Server struct {
 	// request; 0 is 5 s.
 	HeaderTimeout time.Duration
 	// BodyTimeout is how long it may take to send the rest of a body that the
-	// route did not read, and how long a client may read nothing of an answer; 0 is 30 s.
+	// route did not read, and how long a client may take for 64 KiB of an answer; 0 is 30 s.
 	BodyTimeout time.Duration
 	// Trace gets what net/http has to say; nil: silent.
 	Trace *slog.Logger
@@ -52,8 +52,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnContext:       relay.WithConn,
-		ErrorLog:          slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			boundUnsent(c)
+			return relay.WithConn(ctx, c)
+		},
+		ErrorLog: slog.NewLogLogger(trace.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.WithValue(requests, drainKey{}, drain), quietKey{}, cmp.Or(s.BodyTimeout, bodyQuiet))
 		},

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package api
+
+import "net"
+
+func boundUnsent(net.Conn) {}
