@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -165,6 +167,16 @@ func TestAnOriginThatMeetsAFullDiskIsNotDamaged(t *testing.T) {
 	err := s.on(full).RestoreOrigin(t.Context(), o, only(key), &compactedLog{log, 50}, "restored", options)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NotErrorAs(t, err, new(*streams.DamagedError))
+}
+
+// Who stops a proof has not found that the origin is damaged.
+func TestAProofThatIsStoppedFindsNoDamage(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	err := OriginManifest{}.proves(ctx, streams.Origin{Seq: 50}, io.NopCloser(iotest.ErrReader(ctx.Err())))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorAs(t, err, new(*streams.DamagedError))
+	require.ErrorAs(t, OriginManifest{}.proves(t.Context(), streams.Origin{Seq: 50}, io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))), new(*streams.DamagedError))
 }
 
 // Nothing but the origin that the plane signed, of this log, is taken for it.

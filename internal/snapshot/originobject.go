@@ -50,9 +50,18 @@ func ProveOrigin(ctx context.Context, conn *streams.Conn, log *streams.Log) erro
 	if err != nil {
 		return err
 	}
+	return m.proves(ctx, o, object)
+}
+
+// proves reads the object of an origin to its end, closes it, and holds it against the document.
+func (m OriginManifest) proves(ctx context.Context, o streams.Origin, object io.ReadCloser) error {
 	h := sha256.New()
-	_, err = io.Copy(h, object)
-	if err = errors.Join(err, object.Close()); err != nil {
+	_, err := io.Copy(h, object)
+	err = errors.Join(err, object.Close())
+	switch {
+	case err != nil && ctx.Err() != nil: // whoever reads was stopped
+		return err
+	case err != nil:
 		return unusable(o, err)
 	}
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != m.SHA256 {
