@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -54,19 +55,38 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 // Unwrap is what was found.
 func (e *AwayError) Unwrap() error { return e.Err }
 
-// answering has an answer that says nothing of who gives it be an *AwayError.
-type answering struct{ next http.RoundTripper }
+// asked notes why an issuer could not be asked: that its client gave up waiting, or that a part
+// of an answer is missing, is told by no error that wraps what was found.
+type asked struct {
+	next http.RoundTripper
+	away error
+}
 
-// RoundTrip implements http.RoundTripper.
-func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. An answer that says nothing of who gives it is an error.
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := a.next.RoundTrip(r)
+	if err == nil && (res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests) {
+		err = errors.Join(fmt.Errorf("it answers %s", res.Status), res.Body.Close())
+	}
 	if err != nil {
-		return nil, &AwayError{err}
+		a.away = err
+		return nil, err
 	}
-	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
-		return nil, errors.Join(&AwayError{fmt.Errorf("it answers %s", res.Status)}, res.Body.Close())
-	}
+	res.Body = &askedBody{res.Body, a}
 	return res, nil
+}
+
+type askedBody struct {
+	io.ReadCloser
+	of *asked
+}
+
+func (b *askedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.of.away = err
+	}
+	return n, err
 }
 
 // OIDC believes the identity tokens of one issuer for one audience.
@@ -99,9 +119,12 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	transport := careful.Transport
 	careful.Transport = &seldom{transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
 	client = &careful
-	first := *client
-	first.Transport = answering{careful.Transport}
+	first, way := *client, &asked{next: careful.Transport}
+	first.Transport = way
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, &first), issuer)
+	if err != nil && way.away != nil {
+		err = &AwayError{err}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}
