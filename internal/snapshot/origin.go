@@ -105,8 +105,11 @@ func (c *Checkpoints) RestoreOrigin(ctx context.Context, o streams.Origin, trust
 // unusable is what it means that an origin was not restored, or read: *streams.DamagedError,
 // where it is neither for want of a server that answers nor for what this machine's disk refuses.
 func unusable(o streams.Origin, err error) error {
-	if streams.Leaderless(err) {
+	switch {
+	case streams.Leaderless(err):
 		return err
+	case errors.Is(err, context.Canceled): // by the connection, since the caller went on
+		return fmt.Errorf("read the origin of %s, at %d: %w: the connection was lost meanwhile (%v)", streams.LogStream, o.Seq, streams.ErrNoAnswer, err) //nolint:errorlint // nobody was stopped
 	}
 	for _, refused := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, refused) {

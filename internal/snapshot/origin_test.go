@@ -176,6 +176,10 @@ func TestAProofThatIsStoppedFindsNoDamage(t *testing.T) {
 	err := OriginManifest{}.proves(ctx, streams.Origin{Seq: 50}, io.NopCloser(iotest.ErrReader(ctx.Err())))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorAs(t, err, new(*streams.DamagedError))
+	err = OriginManifest{}.proves(t.Context(), streams.Origin{Seq: 50}, io.NopCloser(iotest.ErrReader(context.Canceled)))
+	require.ErrorIs(t, err, streams.ErrNoAnswer, "the connection was lost")
+	require.NotErrorAs(t, err, new(*streams.DamagedError))
+	require.NotErrorIs(t, err, context.Canceled)
 	require.ErrorAs(t, OriginManifest{}.proves(t.Context(), streams.Origin{Seq: 50}, io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))), new(*streams.DamagedError))
 }
 
