@@ -55,8 +55,8 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 // Unwrap is what was found.
 func (e *AwayError) Unwrap() error { return e.Err }
 
-// asked notes why an issuer could not be asked: that its client gave up waiting, or that a part
-// of an answer is missing, is told by no error that wraps what was found.
+// asked notes why an issuer could not be asked: no error that the client returns wraps that it gave
+// up waiting, or that a part of an answer is missing.
 type asked struct {
 	next http.RoundTripper
 	away error
