@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
+	staysWithinGroup()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) }) // a second one ends it where it stands
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

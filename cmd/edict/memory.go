@@ -57,12 +57,26 @@ var rests = []int{2, 12, 25, 60}
 // keepThrifty runs until ctx ends, unless the operator has tuned the collector
 // with GOMEMLIMIT or GOGC.
 func keepThrifty(ctx context.Context) {
-	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
+	if tuned() {
 		return
 	}
 	debug.SetGCPercent(seldom)
 	t := gcTuner{every: time.Second, read: readHeap, room: roomInGroup(), limit: debug.SetMemoryLimit, release: debug.FreeOSMemory, given: len(rests)}
 	t.run(ctx)
+}
+
+// tuned reports whether the operator has tuned the collector.
+func tuned() bool { return os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" }
+
+// staysWithinGroup has a command that runs in a worker's container take what the worker leaves
+// there: one that reads a log of large events would be killed else, or have the worker killed.
+func staysWithinGroup() {
+	if tuned() {
+		return
+	}
+	if room := roomInGroup()(); room > 0 {
+		debug.SetMemoryLimit(room)
+	}
 }
 
 // collectSeldom is for a command that reads a little, keeps it and ends: a third of its

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -105,4 +107,25 @@ func TestMemoryStaysWithinTheControlGroup(t *testing.T) {
 	others = 250 << 20
 	m.look()
 	require.Equal(t, int64(64<<20), limits[2], "and still enough to work")
+}
+
+// What a worker's limit must leave room for is what its group holds: commands in its container, too.
+func TestTheGroupsMemoryIsRead(t *testing.T) {
+	for name, c := range map[string]struct{ own, file, stat string }{
+		"version 2":                          {"0::/pod/worker\n", "pod/worker/memory.stat", "anon 4096\nfile 8192\n"},
+		"version 2, in a container":          {"0::/\n", "memory.stat", "anon 4096\nanon_thp 1\n"},
+		"version 1":                          {"9:cpu,cpuacct:/x\n4:memory:/pod/worker\n0::/\n", "memory/pod/worker/memory.stat", "rss 1024\ntotal_rss 4096\n"},
+		"version 1, by a name of the host's": {"4:memory:/host/pod\n", "memory/memory.stat", "cache 1\ntotal_rss 4096\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mounted := t.TempDir()
+			file := filepath.Join(mounted, filepath.FromSlash(c.file))
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(c.stat), 0o600))
+			require.Equal(t, file, groupStat(c.own, mounted))
+			require.Equal(t, int64(4096), anonymous(file))
+		})
+	}
+	require.Empty(t, groupStat("0::/pod\n", t.TempDir()))
+	require.Zero(t, anonymous(""))
 }
