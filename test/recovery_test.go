@@ -20,6 +20,18 @@ func (d *drill) facts() *writer {
 	return d.writer("web")
 }
 
+// servesAgain starts a worker without its read model on a log that was accepted: web-1 has what
+// it had, and another event is taken.
+func (d *drill) servesAgain(web *writer, stands rulesByID) {
+	d.t.Helper()
+	d.runs("mv w1/store w1/store.lost", 0)
+	d.start()
+	require.Equal(d.t, stands, d.shown("web-1"), "what the backup has is served")
+	web.n = 100
+	web.revise(1)
+	d.runs("edict log verify --nats nats://a:4222", 0)
+}
+
 // onCluster is a drill of a worker of c.
 func (c *cluster) onCluster(page string) *drill {
 	d := newDrill(c.t, page, "--name", "w1", "--lease-ttl", c.ttl.String())
@@ -87,12 +99,7 @@ func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
 				} else {
 					d.runs("edict log accept --nats nats://a:4222 --yes", 0)
 				}
-				d.runs("mv w1/store w1/store.lost", 0)
-				d.start()
-				require.Equal(t, stands, d.shown("web-1"), "what the backup has is served")
-				web.n = 100
-				web.revise(1)
-				d.runs("edict log verify --nats nats://a:4222", 0)
+				d.servesAgain(web, stands)
 			})
 		}
 	}
@@ -118,12 +125,7 @@ func TestAStreamOfACompactedLogIsRestoredAsThePageSays(t *testing.T) {
 	o.runs("nats stream restore backup/EDICT_LOG")
 	require.Contains(t, d.runs("edict log verify --nats nats://a:4222", 1), "other_log")
 	d.runs("edict log accept --nats nats://a:4222 --yes", 0)
-	d.runs("mv w1/store w1/store.lost", 0)
-	d.start()
-	require.Equal(t, stands, d.shown("web-1"), "what the backup has is served")
-	web.n = 100
-	web.revise(1)
-	d.runs("edict log verify --nats nats://a:4222", 0)
+	d.servesAgain(web, stands)
 }
 
 // TestABadCopyIsFilledFromTheOthersAsThePageSays: one server of three loses its copy.

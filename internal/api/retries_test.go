@@ -27,9 +27,6 @@ var later = map[string]func(p *plane){
 func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 	gen.Unraced()
 	const staged = policies + "/01900000-0000-7000-8000-000000000001"
-	stage := func(role string) string {
-		return `{"selector":{"source":"role=` + role + `","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`
-	}
 	admit := func(t *testing.T, name, rego string) string {
 		return admissionDraft(t, name, "Global", 7, rego)
 	}
@@ -70,13 +67,13 @@ func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 		},
 		"a staged revision": {
 			"POST", staged + "/stage", func(p *plane) { p.create("web") },
-			func(*testing.T) string { return stage("1") },
-			func(*testing.T) string { return stage("2") },
+			func(*testing.T) string { return stageBody("1") },
+			func(*testing.T) string { return stageBody("2") },
 		},
 		"a promotion": {
 			"POST", staged + "/promote", func(p *plane) {
 				p.create("web")
-				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stage("1")))
+				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stageBody("1")))
 			},
 			func(*testing.T) string { return `{"waves":["a=1","a=2"]}` },
 			func(*testing.T) string { return `{"waves":["a=1"]}` },
@@ -84,7 +81,7 @@ func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 		"an abort": {
 			"POST", staged + "/abort", func(p *plane) {
 				p.create("web")
-				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stage("1")))
+				p.want(http.StatusOK, "", p.do("POST", staged+"/stage", stageBody("1")))
 			},
 			func(*testing.T) string { return `{"reason":"one"}` },
 			func(*testing.T) string { return `{"reason":"two"}` },

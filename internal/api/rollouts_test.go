@@ -117,13 +117,18 @@ func TestARolloutIsMovedAsItStandsAtAnyWorker(t *testing.T) {
 	a.onlyApplied()
 }
 
+// stageBody is a revision for whoever has a role.
+func stageBody(role string) string {
+	return `{"selector":{"source":"role=` + role + `","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`
+}
+
 // The answer to who stages names what he staged, though another has taken its place by then:
 // he may promote what the answer names.
 func TestWhoStagesIsToldOfHisOwnRevision(t *testing.T) {
 	p := newPlane(t)
 	at := policies + "/" + p.create("web").ID.String()
 	stage := func(role string, header ...string) answer {
-		a := p.do("POST", at+"/stage", `{"selector":{"source":"role=`+role+`","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`, header...)
+		a := p.do("POST", at+"/stage", stageBody(role), header...)
 		p.want(http.StatusOK, "", a)
 		return a
 	}
@@ -146,7 +151,7 @@ func TestWhoStagedIsAnsweredThoughTheLogIsCompacted(t *testing.T) {
 	})
 	at := policies + "/" + p.create("web").ID.String()
 	stage := func(role string, header ...string) resource.Waves {
-		a := p.do("POST", at+"/stage", `{"selector":{"source":"role=`+role+`","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`, header...)
+		a := p.do("POST", at+"/stage", stageBody(role), header...)
 		p.want(http.StatusOK, "", a)
 		return into[resource.Waves](t, a)
 	}
