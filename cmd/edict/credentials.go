@@ -230,9 +230,11 @@ type bearer struct {
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if token := b.token.now(); token != "" && slices.Contains(b.origins, origin(r.URL)) {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+token)
+	if slices.Contains(b.origins, origin(r.URL)) {
+		if token := b.token.now(); token != "" {
+			r = r.Clone(r.Context())
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
 	}
 	return b.next.RoundTrip(r)
 }
