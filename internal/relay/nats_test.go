@@ -338,25 +338,31 @@ func portsOf(t testing.TB, rules []byte) string {
 	return "[" + strings.Join(ports, " ") + "]"
 }
 
-// replay asks what a node missed, and again while no worker serves yet.
+// replay asks what a node missed.
 func (p *plane) replay(node string, after policy.EventID) (msgs []renewal, end nats.Header) {
 	p.t.Helper()
 	e := p.listen(nats.NewInbox())
-	ask := func() {
-		require.NoError(p.t, e.nc.PublishRequest("edict.replay.node."+node, e.sub.Subject, fmt.Appendf(nil, `{"after":"%s"}`, after)))
-	}
-	ask()
-	for {
-		m, err := e.sub.NextMsgWithContext(p.within())
-		if errors.Is(err, nats.ErrNoResponders) {
-			ask()
-			continue
-		}
-		require.NoError(p.t, err)
-		if len(m.Data) == 0 {
-			return msgs, m.Header
-		}
+	m := e.ask(node, after)
+	for len(m.Data) > 0 {
 		msgs = append(msgs, p.read(m))
+		var err error
+		m, err = e.sub.NextMsgWithContext(p.within())
+		require.NoError(p.t, err)
+	}
+	return msgs, m.Header
+}
+
+// ask asks what a node missed, and again while no worker serves yet. It returns the
+// first message of the answer.
+func (e *ear) ask(node string, after policy.EventID) *nats.Msg {
+	e.p.t.Helper()
+	for {
+		require.NoError(e.p.t, e.nc.PublishRequest("edict.replay.node."+node, e.sub.Subject, fmt.Appendf(nil, `{"after":"%s"}`, after)))
+		m, err := e.sub.NextMsgWithContext(e.p.within())
+		if !errors.Is(err, nats.ErrNoResponders) {
+			require.NoError(e.p.t, err)
+			return m
+		}
 	}
 }
 
@@ -588,8 +594,8 @@ type rotating struct {
 	rotate func()
 }
 
-func (r rotating) Serve(ctx context.Context, subject string, answer func(string, []byte, func(map[string][]string, []byte) error)) error {
-	return r.Conn.Serve(ctx, subject, func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+func (r rotating) Serve(ctx context.Context, subject string, serving func(), answer func(string, []byte, func(map[string][]string, []byte) error)) error {
+	return r.Conn.Serve(ctx, subject, serving, func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
 		answer(subject, body, func(header map[string][]string, body []byte) error {
 			if header["Edict-Event"] != nil {
 				r.rotate()
@@ -621,12 +627,10 @@ func TestAnAnswerIsSignedByTheKeyThatItAnnounces(t *testing.T) {
 	p.node("n1", "role=web")
 	w.at(p.revise(p.policyID(1), "role=web", 80))
 	e := p.listen(nats.NewInbox())
-	require.NoError(t, e.nc.PublishRequest("edict.replay.node.n1", e.sub.Subject, []byte(`{"after":"0"}`)))
-	m, err := e.sub.NextMsgWithContext(p.within())
-	require.NoError(t, err)
+	m := e.ask("n1", 0)
 	require.Equal(t, "signing_key_rotated", m.Header.Get("Edict-Event"))
 	require.Equal(t, signers[1], p.keys.Current())
-	m, err = e.sub.NextMsgWithContext(p.within())
+	m, err := e.sub.NextMsgWithContext(p.within())
 	require.NoError(t, err)
 	require.NoError(t, p.trust.Add(artifact.PlanePolicy, signers[0].KeyID(), signers[0].PublicKey(), time.Time{}))
 	_, err = p.trust.Open(m.Data)

@@ -91,10 +91,20 @@ func newPublisher(r *Relay) *publisher {
 func (p *publisher) wanted() bool { return !p.noListeners.Load() }
 
 // Run publishes what is folded above a sequence, whose event has the log timestamp at,
-// and whatever below it is not known to be published, until ctx ends.
-func (p *publisher) Run(ctx context.Context, seq uint64, at time.Time) error {
+// and whatever below it is not known to be published, until ctx ends. served is closed
+// when this worker receives requests for replays. Listeners overhear them only from then
+// on: a server that knows of a subscription tells nobody that there is no responder, so
+// whoever asked before would wait for an answer that never comes.
+func (p *publisher) Run(ctx context.Context, seq uint64, at time.Time, served <-chan struct{}) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.opt.Listeners.Run(ctx) })
+	g.Go(func() error {
+		select {
+		case <-served:
+			return p.opt.Listeners.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	if p.r.opt.Tables != nil {
 		g.Go(func() error { return p.followTables(ctx) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,9 +35,47 @@ func (w *wireLog) Flush(context.Context, uint64) error { return nil }
 func (w *wireLog) Reconnects() uint64                  { return 0 }
 func (w *wireLog) MaxPayload() int                     { return 1 << 20 }
 
-func (w *wireLog) Serve(ctx context.Context, _ string, _ func(string, []byte, func(map[string][]string, []byte) error)) error {
+func (w *wireLog) Serve(ctx context.Context, _ string, serving func(), _ func(string, []byte, func(map[string][]string, []byte) error)) error {
+	serving()
 	<-ctx.Done()
 	return nil
+}
+
+// lateWire serves requests once it is told to.
+type lateWire struct {
+	wireLog
+	serve  chan struct{}
+	serves atomic.Bool
+}
+
+func (w *lateWire) Serve(ctx context.Context, subject string, serving func(), f func(string, []byte, func(map[string][]string, []byte) error)) error {
+	<-w.serve
+	w.serves.Store(true)
+	return w.wireLog.Serve(ctx, subject, serving, f)
+}
+
+// overhearing says whether requests were served when it began to overhear them.
+type overhearing struct {
+	everybody
+	wire  *lateWire
+	began chan bool
+}
+
+func (o overhearing) Run(ctx context.Context) error {
+	o.began <- o.wire.serves.Load()
+	<-ctx.Done()
+	return nil
+}
+
+// A subscription that only overhears makes the server tell nobody that no worker
+// serves yet: who asked then would wait for an answer that never comes.
+func TestRequestsAreOverheardOnceTheyAreServed(t *testing.T) {
+	w := &lateWire{serve: make(chan struct{})}
+	l := overhearing{wire: w, began: make(chan bool, 1)}
+	g := newStage(t, newScript(t), Options{Partitions: 4, Publish: PublishOptions{Wire: w, Listeners: l, Share: Partitions{1}}})
+	require.Eventually(t, g.relay.publisher.wanted, 20*time.Second, time.Millisecond)
+	close(w.serve)
+	require.True(t, <-l.began)
 }
 
 // nodeOf is a node of a partition of four.

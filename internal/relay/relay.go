@@ -135,11 +135,12 @@ func (r *Relay) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.hub.Run(ctx, seq) })
 	g.Go(func() error { return r.hub.askHeads(ctx) })
+	served := make(chan struct{})
 	if r.publisher != nil {
-		g.Go(func() error { return r.publisher.Run(ctx, seq, at) })
+		g.Go(func() error { return r.publisher.Run(ctx, seq, at, served) })
 	}
 	if r.opt.Publish.Wire != nil {
-		g.Go(func() error { return r.serveReplay(ctx) })
+		g.Go(func() error { return r.serveReplay(ctx, func() { close(served) }) })
 	}
 	if r.opt.Tables != nil {
 		g.Go(func() error { return r.watchTables(ctx) })

@@ -24,9 +24,10 @@ type replayRequest struct {
 
 // serveReplay answers replay requests. An answer is the messages after an id, as
 // they would have been published, and then an empty message, which says up to where
-// the answer is complete and whether the node must pull as well.
-func (r *Relay) serveReplay(ctx context.Context) error {
-	return r.opt.Publish.Wire.Serve(ctx, wire.PrefixReplay+"*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+// the answer is complete and whether the node must pull as well. serving is called when
+// requests are received.
+func (r *Relay) serveReplay(ctx context.Context, serving func()) error {
+	return r.opt.Publish.Wire.Serve(ctx, wire.PrefixReplay+"*", serving, func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
 		err := r.replay(ctx, subject, body, reply)
 		if err == nil || ctx.Err() != nil {
 			return

@@ -22,8 +22,9 @@ type Wire interface {
 	// MaxPayload is the most bytes of a message, headers included.
 	MaxPayload() int
 	// Serve answers requests. Of all processes that serve a subject, one gets each
-	// request.
-	Serve(ctx context.Context, subject string, f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error
+	// request. It calls serving before the first: what this connection subscribes to
+	// from then on reaches the server after the subscription for requests.
+	Serve(ctx context.Context, subject string, serving func(), f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error
 }
 
 // Listeners is who is subscribed on NATS; *streams.Listeners is one. It may still have

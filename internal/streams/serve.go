@@ -32,6 +32,8 @@ type Bounds struct {
 	// Refuse answers what a source asks beyond Each; nil: it has no answer. It must
 	// not block.
 	Refuse func(subject string, reply Reply)
+	// Serving is called once, before the first request; nil: nothing is.
+	Serving func()
 }
 
 var errNoReply = errors.New("the request has no reply subject")
@@ -41,9 +43,9 @@ var errNoReply = errors.New("the request has no reply subject")
 // same time, a few of one subject; what comes for it beyond these has no answer.
 // Each may reply any number of times, in order. Of all processes that serve a
 // subject one gets each request. Core NATS: a request made while nobody serves
-// is not kept.
-func (c *Conn) Serve(ctx context.Context, subject string, f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error {
-	return c.ServeWithin(ctx, subject, Bounds{AtOnce: serveAtOnce, Each: serveEach}, func(subject string, body []byte, reply Reply) { f(subject, body, reply) })
+// is not kept. serving is called before the first request.
+func (c *Conn) Serve(ctx context.Context, subject string, serving func(), f func(subject string, body []byte, reply func(header map[string][]string, body []byte) error)) error {
+	return c.ServeWithin(ctx, subject, Bounds{AtOnce: serveAtOnce, Each: serveEach, Serving: serving}, func(subject string, body []byte, reply Reply) { f(subject, body, reply) })
 }
 
 // ServeWithin is Serve with bounds of the caller's.
@@ -53,6 +55,9 @@ func (c *Conn) ServeWithin(ctx context.Context, subject string, b Bounds, f func
 		return fmt.Errorf("serve %s: %w", subject, err)
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // fails only when the connection is gone
+	if b.Serving != nil {
+		b.Serving()
+	}
 	var answers sync.WaitGroup
 	defer answers.Wait()
 	slots := make(chan struct{}, b.AtOnce)

@@ -136,18 +136,18 @@ func TestRequestsAreServedSideBySideUntilTheEnd(t *testing.T) {
 	c := embedded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	before := c.nc.NumSubscriptions()
+	serving := make(chan struct{})
 	var both sync.WaitGroup
 	both.Add(2)
 	go func() {
-		ended <- c.Serve(ctx, "edict.replay.node.*", func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
+		ended <- c.Serve(ctx, "edict.replay.node.*", func() { close(serving) }, func(subject string, body []byte, reply func(map[string][]string, []byte) error) {
 			both.Done()
 			both.Wait() // two at once, or never
 			assert.NoError(t, reply(map[string][]string{"Nats-Sequence": {"7"}}, body))
 			assert.NoError(t, reply(map[string][]string{"Edict-Up-To": {"9"}}, nil))
 		})
 	}()
-	require.Eventually(t, func() bool { return c.nc.NumSubscriptions() > before }, within20s, tick)
+	<-serving
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	require.NoError(t, err)
@@ -169,17 +169,17 @@ func TestWhoAsksTooOftenTakesNoTurnFromOthers(t *testing.T) {
 	c := embedded(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	before := c.nc.NumSubscriptions()
+	serving := make(chan struct{})
 	held := make(chan struct{})
 	go func() {
-		ended <- c.Serve(ctx, "edict.replay.node.*", func(subject string, _ []byte, reply func(map[string][]string, []byte) error) {
+		ended <- c.Serve(ctx, "edict.replay.node.*", func() { close(serving) }, func(subject string, _ []byte, reply func(map[string][]string, []byte) error) {
 			if subject == "edict.replay.node.a" {
 				<-held
 			}
 			_ = reply(nil, nil)
 		})
 	}()
-	require.Eventually(t, func() bool { return c.nc.NumSubscriptions() > before }, within20s, tick)
+	<-serving
 	for range 2 * serveAtOnce {
 		require.NoError(t, c.nc.PublishRequest("edict.replay.node.a", "nowhere", nil))
 	}
