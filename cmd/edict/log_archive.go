@@ -102,10 +102,11 @@ type archiveReport struct {
 }
 
 // verifyArchive proves an archive, and compares it with the witness of a log where one
-// is reached.
+// is reached. One that is named must be the archive's.
 func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path string) error {
 	src, err := a.logOf(cmd, f)
-	if err != nil && (f.nats != "" || f.log != "") {
+	named := f.nats != "" || f.log != ""
+	if err != nil && named {
 		return err
 	}
 	var links []streams.Link
@@ -126,13 +127,20 @@ func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path stri
 	if err != nil {
 		return err
 	}
-	return a.print(r, func(w io.Writer) {
+	another := src != nil && r.Links == 0 && src.log.ID() != r.Log // one that was imported has links that agree
+	err = a.print(r, func(w io.Writer) {
 		writeExtent(w, path, r.Extent)
 		switch {
+		case another:
+			fmt.Fprintf(w, "Witness:    of another log, %s, nothing was compared\n", src.log.ID())
 		case src != nil && r.Links == 0:
 			fmt.Fprintln(w, "Witness:    no link of it is reached, nothing was compared")
 		case src != nil:
 			fmt.Fprintf(w, "Witness:    agrees, %s\n", cli.Counted(r.Links, "link"))
 		}
 	})
+	if err == nil && another && (named || cmd.Flags().Changed("server")) {
+		return cli.Failed(cli.Differs, "the archive is of log %s, not of the one it was to be compared with, %s", r.Log, src.log.ID())
+	}
+	return err
 }
