@@ -76,6 +76,8 @@ var documents = sync.OnceValue(func() []badInput {
 		{name: "a page of another site", body: `{}`, header: []string{"Sec-Fetch-Site: cross-site"}, status: 400, code: "bad_header"},
 		{name: "a page of another origin, in an older browser", body: `{}`, header: []string{"Origin: https://elsewhere.test"}, status: 400, code: "bad_header"},
 		{name: "a key without end", body: `{}`, header: []string{"Idempotency-Key: " + strings.Repeat("k", 300)}, status: 400, code: "bad_header"},
+		{name: "two keys", body: `{}`, header: []string{"Idempotency-Key: a", "Idempotency-Key: b"}, status: 400, code: "bad_header"},
+		{name: "two principals", body: `{}`, header: []string{"X-Edict-Principal: a", "X-Edict-Principal: b"}, status: 400, code: "bad_header"},
 		{name: "a correlation id without end", body: `{}`, header: []string{"X-Correlation-Id: " + strings.Repeat("k", 300)}, status: 400, code: "bad_header"},
 	}
 })

@@ -105,6 +105,11 @@ func (c *call) readHeaders() error {
 				"%s: want at most %d visible ASCII characters or spaces", h.name, policy.MaxCreatedBy)
 		}
 	}
+	for _, name := range [...]string{HeaderIdempotency, HeaderPrincipal} {
+		if n := len(c.r.Header.Values(name)); n > 1 {
+			return problem(http.StatusBadRequest, CodeBadHeader, "%s: it stands %d times; send it once", name, n)
+		}
+	}
 	if err := ownPages.Check(c.r); err != nil {
 		return problem(http.StatusBadRequest, CodeBadHeader, "the request comes from a web page of another origin, which may not write here: %v", err)
 	}

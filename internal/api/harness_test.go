@@ -409,14 +409,16 @@ func serve(t testing.TB, h http.Handler, method, path, body string, header ...st
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	given := map[string]bool{} // a line that comes again is one more
 	for _, line := range header {
 		name, value, ok := strings.Cut(line, ": ")
 		require.True(t, ok, line)
-		if value == "-" {
+		if !given[name] {
 			r.Header.Del(name)
-			continue
 		}
-		r.Header.Set(name, value)
+		if given[name] = true; value != "-" {
+			r.Header.Add(name, value)
+		}
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)

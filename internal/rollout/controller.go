@@ -104,6 +104,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) look(ctx context.Context) (some bool) {
 	var all []projector.PolicyRef
 	c.opt.Model.Read(func(v *projector.View) { all = projector.RolloutsIn(v, projector.RolloutUnderWay) })
+	c.forget(all)
 	if len(all) == 0 || !c.opt.Due() {
 		return len(all) > 0
 	}
@@ -172,6 +173,17 @@ func (c *Controller) holdsUp(p projector.PolicyRef, r projector.Rollout, d Decis
 		c.log.Warn("a rollout waits for its project's quota", "policy", p.Policy, "wave", len(r.Opened), "detail", why)
 	}
 	return true
+}
+
+// forget forgets what it said of rollouts that are under way no more.
+func (c *Controller) forget(underWay []projector.PolicyRef) {
+	held := make(map[uuid.UUID]uuid.UUID, len(c.held))
+	for _, p := range underWay {
+		if revision, ok := c.held[p.Policy]; ok {
+			held[p.Policy] = revision
+		}
+	}
+	c.held = held
 }
 
 // Held says why the fold does not take now what a decision asks for, though the gate is met:

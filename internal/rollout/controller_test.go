@@ -212,7 +212,13 @@ func TestAWaveWaitsForTheQuotaOfItsProject(t *testing.T) {
 	c.look(t.Context())
 	w.stands(projector.RolloutUnderWay, 2)
 	limit(22, policy.Quota{BytesPerDay: 1})
+	require.Empty(t, c.held)
+	limit(23, policy.Quota{BytesPerDay: 1})
+	c.look(t.Context())
+	require.Len(t, c.held, 1)
 	w.all = bad
 	c.look(t.Context())
 	w.stands(projector.RolloutStopped, 2)
+	c.look(t.Context())
+	require.Empty(t, c.held, "nothing is remembered of one that is over")
 }
