@@ -212,13 +212,20 @@ func TestAWaveWaitsForTheQuotaOfItsProject(t *testing.T) {
 	c.look(t.Context())
 	w.stands(projector.RolloutUnderWay, 2)
 	limit(22, policy.Quota{BytesPerDay: 1})
-	require.Empty(t, c.held)
-	limit(23, policy.Quota{BytesPerDay: 1})
-	c.look(t.Context())
-	require.Len(t, c.held, 1)
 	w.all = bad
 	c.look(t.Context())
 	w.stands(projector.RolloutStopped, 2)
+}
+
+// Nothing is remembered of a policy that is deleted while a quota holds up its wave.
+func TestARolloutThatIsGoneIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.all = fine
+	w.add(policy.ProjectQuotaUpdated{ID: id(20), Project: id(0), Quota: policy.Quota{BytesPerDay: 1}, CreatedBy: "root"})
 	c.look(t.Context())
-	require.Empty(t, c.held, "nothing is remembered of one that is over")
+	require.Len(t, c.held, 1)
+	w.add(policy.PolicyDeleted{ID: id(21), Project: id(0), Policy: id(1)})
+	c.look(t.Context())
+	require.Empty(t, c.held)
 }
