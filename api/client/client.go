@@ -38,7 +38,10 @@ type Options struct {
 	// Turn is how long any request is tried again that the plane did not look at or apply
 	// because its principal or its project sends more a second than it may (429): who sends
 	// many has them all made, at the rate that there is. 0: never.
-	Turn      time.Duration
+	Turn time.Duration
+	// Waits is told before each pause of Turn how long it is; nil: nothing is. Requests of
+	// several goroutines may call it at once.
+	Waits     func(pause time.Duration)
 	UserAgent string // empty: edict
 }
 

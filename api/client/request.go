@@ -62,6 +62,9 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 		if time.Now().Add(wait).After(until) || !rewind(req) {
 			return nil, p
 		}
+		if c.opt.Waits != nil && tooFast(p) {
+			c.opt.Waits(wait)
+		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return nil, errors.Join(p, err)
 		}

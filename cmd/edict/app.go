@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -174,7 +176,13 @@ func (a *connection) newClient(cmd *cobra.Command) (*client.Client, error) {
 	if a.tracing != nil {
 		shown = a.tracing.Client(shown)
 	}
-	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown, Turn: ownTurn})
+	var said sync.Once
+	waits := func(time.Duration) {
+		said.Do(func() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "more requests a second are sent than the plane takes: each is sent again, for up to %v\n", ownTurn)
+		})
+	}
+	c, err := client.New(server, client.Options{UserAgent: "edict/" + version(), HTTP: shown, Turn: ownTurn, Waits: waits})
 	if err != nil {
 		return nil, cli.Usage(cmd, "%v", err)
 	}
