@@ -56,7 +56,7 @@ Exit code 1: the log, or the archive, is damaged.`,
 			defer src.close()
 			r, err := a.verifyLog(cmd.Context(), src.conn)
 			if err == nil {
-				err = r.ProveOrigin(func(log *streams.Log) error { return snapshot.ProveOrigin(cmd.Context(), src.conn, log) })
+				err = proveOrigin(cmd.Context(), src.conn, r)
 			}
 			if err != nil {
 				return err
@@ -95,6 +95,11 @@ func (a *app) verifyLog(ctx context.Context, conn *streams.Conn) (*integrity.Rep
 		bar := progress.Start(a.stderr, what, unit, total)
 		return bar.Set, bar.Stop
 	})
+}
+
+// proveOrigin proves what a log begins with that was compacted.
+func proveOrigin(ctx context.Context, conn *streams.Conn, r *integrity.Report) error {
+	return r.ProveOrigin(func(log *streams.Log) error { return snapshot.ProveOrigin(ctx, conn, log) })
 }
 
 // printReport prints the result. A damaged log ends the command with 1.

@@ -29,7 +29,8 @@ that is gone is made anew, above that. Future event ids are above all earlier on
 so that each node pulls once. All this is noted in the witness. With --log the read
 model beside the log is moved away; move those of other workers by hand.
 
-A log with a hole cannot be accepted, because no fold can pass it.
+A log with a hole, or one that was compacted and lacks its origin, cannot be accepted,
+because no fold can pass it.
 
 With --restored a log that is whole is accepted, too: it was put back from a
 backup, so nodes have received what it does not know, under ids that it would give
@@ -85,8 +86,11 @@ func (a *app) accept(cmd *cobra.Command, f logFlags, opt acceptOptions) error {
 		return err
 	}
 	r.CompareReadModel(store, storeDir)
+	if err := proveOrigin(ctx, conn, r); err != nil {
+		return err
+	}
 	lossy := r.Damage != nil
-	if !lossy && !opt.restored || lossy && r.Damage.Kind == streams.DamageHole || !opt.yes {
+	if !lossy && !opt.restored || lossy && neverAccepted[r.Damage.Kind] != "" || !opt.yes {
 		return a.notAccepted(r, opt)
 	}
 	if err := r.Accept(ctx, conn, store, opt.restored); err != nil {
@@ -114,9 +118,15 @@ func (a *app) notAccepted(r *integrity.Report, opt acceptOptions) error {
 	return nil
 }
 
+// neverAccepted are the kinds of damage that no fold can pass, and what to do then.
+var neverAccepted = map[string]string{
+	streams.DamageHole:   "a log with a hole cannot be accepted: restore it",
+	streams.DamageOrigin: "a log without its origin cannot be accepted: restore KV_EDICT_META and OBJ_EDICT_SNAPSHOTS, which have it",
+}
+
 func acceptHint(kind string) string {
-	if kind == streams.DamageHole {
-		return "; a log with a hole cannot be accepted: restore it"
+	if hint := neverAccepted[kind]; hint != "" {
+		return "; " + hint
 	}
 	return "; it was not accepted: say --yes to do so"
 }
