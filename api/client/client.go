@@ -39,7 +39,7 @@ type Options struct {
 	// because its principal or its project sends more a second than it may (429): who sends
 	// many has them all made, at the rate that there is. 0: never.
 	Turn time.Duration
-	// Waits is told before each pause of Turn how long it is; nil: nothing is. Requests of
+	// Waits is called before each pause of Turn, with its length; nil: nothing is. Requests of
 	// several goroutines may call it at once.
 	Waits     func(pause time.Duration)
 	UserAgent string // empty: edict
