@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -444,8 +445,8 @@ func TestOnlyWorkersReachTheLog(t *testing.T) {
 			require.Nil(t, p.NamespaceSelector)
 			name := p.PodSelector.MatchLabels["app.kubernetes.io/name"]
 			for _, port := range rule.Ports {
-				require.NotZero(t, m.ports(nats.PodSelector.MatchLabels)[port.Port.(string)])
-				who[port.Port.(string)] = append(who[port.Port.(string)], name)
+				called := m.portName(nats.PodSelector.MatchLabels, port.Port)
+				who[called] = append(who[called], name)
 			}
 		}
 	}
@@ -484,13 +485,43 @@ func TestWorkersReachTheAddressesThatTheyAreGiven(t *testing.T) {
 	}
 }
 
-// checkPorts wants a named port to be one of the pods that the peer picks.
+// checkPorts wants the ports of a rule to be those of the pods that the peer picks, where these are ours.
 func (m manifest) checkPorts(t *testing.T, policy string, p peer, ports []netPort) {
+	if len(m.ports(p.PodSelector.MatchLabels)) == 0 {
+		return
+	}
 	for _, port := range ports {
-		if name, ok := port.Port.(string); ok {
-			require.NotZero(t, m.ports(p.PodSelector.MatchLabels)[name], "policy %s, port %s", policy, name)
+		require.NotEmpty(t, m.portName(p.PodSelector.MatchLabels, port.Port), "policy %s, port %v", policy, port.Port)
+	}
+}
+
+// portName is what the pods that labels pick call a port; "": none has it.
+func (m manifest) portName(labels map[string]string, port any) string {
+	for name, number := range m.ports(labels) {
+		if number == port {
+			return name
 		}
 	}
+	return ""
+}
+
+// TestTheControllerCanExpressTheChartsPolicies: it leaves out a port by name, so what a policy allows
+// by one would be denied.
+func TestTheControllerCanExpressTheChartsPolicies(t *testing.T) {
+	everyChoice(t, func(t *testing.T, m manifest) {
+		for _, n := range m.all("NetworkPolicy") {
+			for _, rule := range n.Spec.Ingress {
+				for _, port := range rule.Ports {
+					require.NotEmpty(t, m.portName(n.Spec.PodSelector.MatchLabels, port.Port), "policy %s, port %v", n.Metadata.Name, port.Port)
+				}
+			}
+			for _, rule := range n.Spec.Egress {
+				for _, port := range rule.Ports {
+					require.IsType(t, 0, port.Port, "policy %s", n.Metadata.Name)
+				}
+			}
+		}
+	})
 }
 
 // TestWorkersAndServersAgree: who is called is there, under the name it is
@@ -618,7 +649,7 @@ func TestWithAccessControlWorkersLeaveLoopback(t *testing.T) {
 	_, port, err := net.SplitHostPort(worker.env("EDICT_HTTP"))
 	require.NoError(t, err)
 	require.Equal(t, port, strconv.Itoa(m.ports(map[string]string{"app.kubernetes.io/name": "edict"})["https"]))
-	require.Equal(t, "https", m.one(t, "NetworkPolicy", "edict").Spec.Ingress[0].Ports[0].Port)
+	require.Equal(t, port, fmt.Sprint(m.one(t, "NetworkPolicy", "edict").Spec.Ingress[0].Ports[0].Port))
 	for _, needed := range []string{"EDICT_ACCESS", "EDICT_TLS_CERT", "EDICT_TLS_KEY"} {
 		require.NotEmpty(t, worker.env(needed), "serve leaves loopback with it alone")
 	}

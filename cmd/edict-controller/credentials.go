@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,12 +35,13 @@ func (a *app) http(cmd *cobra.Command) (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}
 	}
+	var token *cli.TokenFile
 	if a.tokenFile != "" {
-		if _, err := os.ReadFile(a.tokenFile); err != nil {
-			return nil, cli.Failed(cli.Unreadable, "--token-file: %v", err)
+		if token, err = cli.OpenTokenFile(a.tokenFile); err != nil {
+			return nil, err
 		}
 	}
-	return &http.Client{Transport: &bearer{transport, origin(u), a.tokenFile}, Timeout: a.patience}, nil
+	return &http.Client{Transport: &bearer{transport, origin(u), token}, Timeout: a.patience}, nil
 }
 
 func local(host string) bool {
@@ -52,22 +52,21 @@ func local(host string) bool {
 // origin is an address without its path.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// bearer adds the token of a file to what goes to an origin. The file is read each time: a
-// Secret that is changed is another token from then on.
+// bearer adds a token to what goes to an origin. A Secret that is changed is another token from
+// then on.
 type bearer struct {
-	next         http.RoundTripper
-	origin, file string
+	next   http.RoundTripper
+	origin string
+	token  *cli.TokenFile
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.file != "" && origin(r.URL) == b.origin {
-		token, err := os.ReadFile(b.file)
-		if err != nil {
-			return nil, err
+	if origin(r.URL) == b.origin {
+		if token := b.token.Now(); token != "" {
+			r = r.Clone(r.Context())
+			r.Header.Set("Authorization", "Bearer "+token)
 		}
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
 	return b.next.RoundTrip(r)
 }

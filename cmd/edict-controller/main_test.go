@@ -101,6 +101,37 @@ func TestATokenIsNotSentOnInTheClear(t *testing.T) {
 	require.Equal(t, []string{"https://plane.example/v1/keys Bearer edt_it", "http://plane.example/ "}, shown)
 }
 
+// A Secret's file may be empty for a moment while it is renewed, or gone.
+func TestTheLastTokenIsSentWhileItsFileIsHalfWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	a := &app{server: "https://plane.example", tokenFile: file}
+	write("")
+	_, err := a.http(nil)
+	require.ErrorContains(t, err, "want one token", "at the start there is no last one")
+	write("edt_a\n")
+	client, err := a.http(nil)
+	require.NoError(t, err)
+	var shown string
+	client.Transport.(*bearer).next = answering(func(r *http.Request) *http.Response {
+		shown = r.Header.Get("Authorization")
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+	})
+	sends := func() string {
+		res, err := client.Get("https://plane.example/v1/keys")
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return shown
+	}
+	require.Equal(t, "Bearer edt_a", sends())
+	write("")
+	require.Equal(t, "Bearer edt_a", sends(), "while it is being written")
+	require.NoError(t, os.Remove(file))
+	require.Equal(t, "Bearer edt_a", sends(), "while it is being replaced")
+	write("edt_b\n")
+	require.Equal(t, "Bearer edt_b", sends())
+}
+
 // answering is a server that is not there.
 type answering func(r *http.Request) *http.Response
 

@@ -66,20 +66,16 @@ func (c credentials) natsFile() (string, error) {
 }
 
 // token is what the file holds; nil without one.
-func (c credentials) token() (*shownFile, error) {
+func (c credentials) token() (*cli.TokenFile, error) {
 	if c.tokenFile == "" {
 		return nil, nil
 	}
-	token, err := tokenIn(c.tokenFile)
-	if err != nil {
-		return nil, err
-	}
-	return &shownFile{path: c.tokenFile, last: token}, nil
+	return cli.OpenTokenFile(c.tokenFile)
 }
 
 // natsToken is what NATS servers are shown, at the URLs that a client connects to. config is
 // what they are asked for TLS with; nil: those ask for it whose URL says so.
-func (c credentials) natsToken(urls string, config *tls.Config) (*shownFile, error) {
+func (c credentials) natsToken(urls string, config *tls.Config) (*cli.TokenFile, error) {
 	token, err := c.token()
 	if err != nil || token == nil || config != nil || urls == "" {
 		return token, err
@@ -202,7 +198,7 @@ func (c *credentials) http(cmd *cobra.Command, server string) (*http.Client, err
 }
 
 // shownTo is an address that a token may be shown to.
-func shownTo(cmd *cobra.Command, flag, address string, token *shownFile) (*url.URL, error) {
+func shownTo(cmd *cobra.Command, flag, address string, token *cli.TokenFile) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, cli.Usage(cmd, "--%s %.200q: want http://host:port", flag, shownAddress(address)) // err may have a password
@@ -225,13 +221,13 @@ func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 type bearer struct {
 	next    http.RoundTripper
 	origins []string
-	token   *shownFile
+	token   *cli.TokenFile
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if slices.Contains(b.origins, origin(r.URL)) {
-		if token := b.token.now(); token != "" {
+		if token := b.token.Now(); token != "" {
 			r = r.Clone(r.Context())
 			r.Header.Set("Authorization", "Bearer "+token)
 		}

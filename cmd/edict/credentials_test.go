@@ -66,14 +66,14 @@ func TestATokenIsForNATSServersOverTLSOrOnThisMachine(t *testing.T) {
 	} {
 		token, err := c.natsToken(urls, nil)
 		require.Equal(t, sent, err == nil, "%q: %v", urls, err)
-		require.Equal(t, sent, token.now() == "edt_ana", urls)
+		require.Equal(t, sent, token.Now() == "edt_ana", urls)
 	}
 	token, err := c.natsToken("nats://nats.example", &tls.Config{MinVersion: tls.VersionTLS13})
 	require.NoError(t, err)
-	require.Equal(t, "edt_ana", token.now())
+	require.Equal(t, "edt_ana", token.Now())
 	token, err = credentials{}.natsToken("nats://nats.example", nil)
 	require.NoError(t, err)
-	require.Empty(t, token.now())
+	require.Empty(t, token.Now())
 }
 
 // A command that runs for months shows what its files have: a token that was renewed, and the

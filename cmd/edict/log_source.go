@@ -130,7 +130,7 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 		if err != nil {
 			return nil, err
 		}
-		opt.Token = token.now()
+		opt.Token = token.Now()
 		if opt.Creds, err = a.creds.natsFile(); err != nil {
 			return nil, err
 		}

@@ -142,7 +142,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	if err != nil {
 		return err
 	}
-	opt.TokenFrom = token.now
+	opt.TokenFrom = token.Now
 	if opt.Creds, err = a.creds.natsFile(); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ give it away.`,
 				bundle.JSON("version.json", "the program that made this", func(context.Context) (any, error) { return cli.ReadBuild(), nil }),
 				bundle.JSON("doctor.json", "what edict doctor found", func(ctx context.Context) (any, error) { return doctor.Examine(ctx, patient), nil }),
 			}, bundle.OfPlane(patient.Client)...)
-			return a.writeBundle(cmd.Context(), to, name, now, parts, bundle.Redactor{Known: []string{token.now()}})
+			return a.writeBundle(cmd.Context(), to, name, now, parts, bundle.Redactor{Known: []string{token.Now()}})
 		},
 	}
 	a.clientFlags(cmd)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -212,6 +213,8 @@ func (w *policyWriter) conditions(ctx context.Context, t *reported) ([]metav1.Co
 	switch {
 	case t.wider():
 		yes.Status, yes.Reason, yes.Message = metav1.ConditionFalse, "Held", "it would let more through than it says; what the plane has of it from before stays:\n"+t.reasons()
+	case !w.has(t.slugs):
+		yes.Status, yes.Reason, yes.Message = metav1.ConditionFalse, "Pending", "the plane does not have it yet; the controller's log says why if this lasts"
 	case len(t.items) > 0:
 		yes.Reason, yes.Message = "NotExpressed", "in the plane without this:\n"+t.reasons()
 	}
@@ -227,6 +230,13 @@ func (w *policyWriter) conditions(ctx context.Context, t *reported) ([]metav1.Co
 		inForce.Status, inForce.Reason = metav1.ConditionTrue, "Realized"
 	}
 	return []metav1.Condition{yes, inForce}, nil
+}
+
+// has reports whether the plane has all of these policies.
+func (w *policyWriter) has(slugs []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(slugs, func(slug string) bool { return w.plane[slug].id == uuid.Nil })
 }
 
 // applied are how many of how many nodes have applied the policy of these that is least

@@ -44,3 +44,15 @@ func TestAnEventIsMadeAgainWhenItWentOut(t *testing.T) {
 	require.NoError(t, w.tellEvent(t.Context(), about), "it is there still")
 	require.Len(t, events(), 1)
 }
+
+// What the plane has not taken yet, as while it is away, is in force nowhere.
+func TestAPolicyThatThePlaneHasNotIsNotRealized(t *testing.T) {
+	w := newPolicyWriter(Options{}, &view{})
+	about := &reported{object: &unstructured.Unstructured{Object: map[string]any{}}, slugs: []string{"cnp--web--ingress"}}
+	conditions, err := w.conditions(t.Context(), about)
+	require.NoError(t, err)
+	for _, c := range conditions {
+		require.Equal(t, metav1.ConditionFalse, c.Status, c.Type)
+		require.Equal(t, "Pending", c.Reason)
+	}
+}
