@@ -219,8 +219,17 @@ func parts(v any) int {
 // patternCost is the number of instructions of a regular expression (RE2).
 func patternCost(expr string) (int, error) {
 	if len(expr) > maxPattern {
-		return 0, fmt.Errorf("the pattern has %d bytes, more than %d", len(expr), maxPattern)
+		return 0, longPattern(expr)
 	}
+	return instructions(expr)
+}
+
+func longPattern(expr string) error {
+	return fmt.Errorf("the pattern has %d bytes, more than %d", len(expr), maxPattern)
+}
+
+// instructions counts those of a regular expression of any length.
+func instructions(expr string) (int, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return 0, err
