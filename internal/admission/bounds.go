@@ -183,15 +183,16 @@ func boundRegexReplace(operands []*ast.Term) (work int, err error) {
 // among them.
 func boundRegex(pattern, subject int) guard {
 	return func(operands []*ast.Term) (work int, err error) {
-		instructions, err := patternCost(text(operands[pattern]))
+		expr, work, err := expressionOf(text(operands[pattern]))
 		var invalid *syntax.Error
 		switch {
 		case errors.As(err, &invalid):
 			return 0, nil // the function says so itself
 		case err != nil:
-			return 0, err
+			return work, err
 		}
-		return matchWork(instructions, text(operands[subject]))
+		more, err := matchWork(expr.instructions, text(operands[subject]))
+		return work + more, err
 	}
 }
 
@@ -225,13 +226,21 @@ func boundTemplate(operands []*ast.Term) (work int, err error) {
 				continue
 			}
 			n, err := patternCost("^" + template[from:i] + "$")
-			if err != nil {
-				return 0, nil //nolint:nilerr // the function says so itself
+			var invalid *syntax.Error
+			switch {
+			case errors.As(err, &invalid):
+				return 0, nil // the function says so itself
+			case err != nil:
+				return 0, err
 			}
 			sum += n
 		}
 	}
-	return matchWork(sum, text(operands[1]))
+	if sum > maxInstructions {
+		return 0, errInstructions
+	}
+	work, err = matchWork(sum, text(operands[1]))
+	return work + compilings*sum, err
 }
 
 func boundRange(operands []*ast.Term) (work int, err error) {

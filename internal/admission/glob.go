@@ -18,18 +18,12 @@ const (
 	globStepsPerByte  = 8         // to compile it
 )
 
-// glob is a pattern of glob.match as a regular expression. OPA's own matcher goes back to
-// each star again and again, for hours where a pattern has a few of them, and nothing
-// interrupts it. And it keeps patterns for the whole process by a text that is not theirs
-// alone, "a-" without delimiters and "a" with the delimiter "-" having the same: one policy
-// could change the answer of another.
-type glob struct {
-	*regexp.Regexp
-	instructions int
-}
-
-// globs are those that were asked for lately.
-var globs = newCache[glob](128 << 10)
+// globs are the patterns of glob.match that were asked for lately, as regular expressions.
+// OPA's own matcher goes back to each star again and again, for hours where a pattern has a
+// few of them, and nothing interrupts it. And it keeps patterns for the whole process by a
+// text that is not theirs alone, "a-" without delimiters and "a" with the delimiter "-"
+// having the same: one policy could change the answer of another.
+var globs = newCache[expression](expressionBytes)
 
 // replaced are functions that are not OPA's.
 var replaced = map[string]topdown.BuiltinFunc{ast.GlobMatch.Name: globMatch}
@@ -73,23 +67,23 @@ func boundGlob(operands []*ast.Term) (work int, err error) {
 }
 
 // globOf compiles a pattern, which is the work, or finds it compiled.
-func globOf(pattern string, delimiters []rune) (g glob, work int, err error) {
+func globOf(pattern string, delimiters []rune) (g expression, work int, err error) {
 	if len(pattern) > maxGlob {
 		return g, 0, fmt.Errorf("the glob has %d bytes, more than %d", len(pattern), maxGlob)
 	}
 	key := fmt.Sprintf("%d %s%s", len(pattern), pattern, string(delimiters))
-	g, err = globs.get(key, func() (glob, error) {
+	g, err = globs.get(key, func() (expression, error) {
 		work = globStepsPerByte * len(key)
 		expr, err := globExpression(pattern, delimiters)
 		if err != nil {
-			return glob{}, fmt.Errorf("the glob %s: %w", brief(pattern), err)
+			return expression{}, fmt.Errorf("the glob %s: %w", brief(pattern), err)
 		}
-		n, err := instructions(expr)
+		n, err := instructions(expr, 4*maxGlob)
 		if err != nil {
-			return glob{}, fmt.Errorf("the glob %s: %w", brief(pattern), err)
+			return expression{}, fmt.Errorf("the glob %s: %w", brief(pattern), err)
 		}
 		re, err := regexp.Compile(expr)
-		return glob{re, n}, err
+		return expression{re, n}, err
 	})
 	return g, work, err
 }

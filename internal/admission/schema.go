@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,8 +57,7 @@ const (
 	maxSchemaCost = 10_000
 	// maxSteps bounds one validation, which cannot be interrupted: the cost of
 	// the schema times the size of the value. It is some 0.2 s at worst.
-	maxSteps   = 10_000_000
-	maxPattern = 1024 // bytes of a regular expression
+	maxSteps = 10_000_000
 )
 
 // schema is a constraint's schema, compiled.
@@ -69,6 +67,9 @@ type schema struct {
 	asked map[string]any
 	unmet atomic.Pointer[string] // see unmetAlone; nil: nobody has found out
 }
+
+// bytes is what keeping it takes, roughly.
+func (s *schema) bytes() int { return s.cost * instructionBytes }
 
 // inspector walks a schema before it is compiled.
 type inspector struct {
@@ -214,31 +215,6 @@ func parts(v any) int {
 		}
 	}
 	return n
-}
-
-// patternCost is the number of instructions of a regular expression (RE2).
-func patternCost(expr string) (int, error) {
-	if len(expr) > maxPattern {
-		return 0, longPattern(expr)
-	}
-	return instructions(expr)
-}
-
-func longPattern(expr string) error {
-	return fmt.Errorf("the pattern has %d bytes, more than %d", len(expr), maxPattern)
-}
-
-// instructions counts those of a regular expression of any length.
-func instructions(expr string) (int, error) {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return 0, err
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return 0, err
-	}
-	return len(prog.Inst), nil
 }
 
 // nowhere loads no schema: what a constraint refers to is within it.
