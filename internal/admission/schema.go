@@ -288,12 +288,18 @@ func reasons(err error) string {
 	if leaves = slices.Compact(leaves); len(leaves) > enough {
 		leaves = append(leaves[:enough], "…")
 	}
-	text := strings.Join(leaves, "; ")
-	const longest = 500
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	return shortened(strings.Join(leaves, "; "), maxMessage)
+}
+
+// maxMessage is how many bytes are said of what is wrong.
+const maxMessage = 500
+
+// shortened is the beginning of a text that is longer than that, and says so.
+func shortened(text string, longest int) string {
+	if len(text) <= longest {
+		return text
 	}
-	return text
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
 // canonical is the text of a schema: equal schemas are compiled once.
