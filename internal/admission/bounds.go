@@ -32,7 +32,8 @@ var bounds = map[string]guard{
 	"regex.split":                      boundRegex(0, 1),
 	"regex.find_n":                     boundRegex(0, 1),
 	"regex.find_all_string_submatch_n": boundRegex(0, 1),
-	"regex.template_match":             boundRegex(0, 1),
+	"regex.template_match":             boundTemplate,
+	"glob.match":                       boundGlob,
 	"numbers.range":                    boundRange,
 	"numbers.range_step":               boundRange,
 	"net.cidr_expand":                  boundNetwork,
@@ -182,18 +183,64 @@ func boundRegexReplace(operands []*ast.Term) (work int, err error) {
 // among them.
 func boundRegex(pattern, subject int) guard {
 	return func(operands []*ast.Term) (work int, err error) {
-		instructions, err := patternCost(text(operands[pattern]))
+		expr, work, err := expressionOf(text(operands[pattern]))
 		var invalid *syntax.Error
 		switch {
 		case errors.As(err, &invalid):
 			return 0, nil // the function says so itself
 		case err != nil:
-			return 0, err
-		case instructions*len(text(operands[subject])) > maxMatching:
-			return 0, errors.New("matching this regular expression against so long a text")
+			return work, err
 		}
-		return instructions * len(text(operands[subject])) / matchingPerStep, nil
+		more, err := matchWork(expr.instructions, text(operands[subject]))
+		return work + more, err
 	}
+}
+
+// matchWork bounds holding so many instructions of a pattern against a text.
+func matchWork(instructions int, subject string) (work int, err error) {
+	if instructions*len(subject) > maxMatching {
+		return 0, errors.New("matching this pattern against so long a text")
+	}
+	return instructions * len(subject) / matchingPerStep, nil
+}
+
+// boundTemplate is boundRegex of a text with regular expressions between delimiters. What
+// stands around them counts as it is.
+func boundTemplate(operands []*ast.Term) (work int, err error) {
+	template, begin, end := text(operands[0]), text(operands[2]), text(operands[3])
+	if len(template) > maxPattern {
+		return 0, longPattern(template)
+	}
+	if len(begin) != 1 || len(end) != 1 {
+		return 0, nil // the function says so itself
+	}
+	sum, level, from := len(template), 0, 0
+	for i := range len(template) {
+		switch template[i] {
+		case begin[0]: // where both are the same, nothing ends
+			if level++; level == 1 {
+				from = i + 1
+			}
+		case end[0]:
+			if level--; level != 0 {
+				continue
+			}
+			n, err := patternCost("^" + template[from:i] + "$")
+			var invalid *syntax.Error
+			switch {
+			case errors.As(err, &invalid):
+				return 0, nil // the function says so itself
+			case err != nil:
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	if sum > maxInstructions {
+		return 0, errInstructions
+	}
+	work, err = matchWork(sum, text(operands[1]))
+	return work + compilings*sum, err
 }
 
 func boundRange(operands []*ast.Term) (work int, err error) {

@@ -4,13 +4,14 @@ import (
 	"sync"
 )
 
-// cache keeps what was made of a text, up to so many bytes of text. It is two
+// cache keeps what was made of a text, up to so many bytes: of text, and of what was made
+// of it, where that says how many it takes. It is two
 // generations: when the young one is full it becomes the old one, and what
 // nobody asked for since is forgotten.
 type cache[V any] struct {
 	mu         sync.Mutex
 	young, old map[string]V
-	bytes      int // of the keys in young
+	bytes      int // in young
 	limit      int // of a generation
 }
 
@@ -45,8 +46,12 @@ func (c *cache[V]) find(text string) (v V, ok bool) {
 }
 
 func (c *cache[V]) keep(text string, v V) {
-	if c.bytes += len(text); c.bytes > c.limit {
-		c.old, c.young, c.bytes = c.young, map[string]V{}, len(text)
+	n := len(text)
+	if large, ok := any(v).(interface{ bytes() int }); ok {
+		n += large.bytes()
+	}
+	if c.bytes += n; c.bytes > c.limit {
+		c.old, c.young, c.bytes = c.young, map[string]V{}, n
 	}
 	c.young[text] = v
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // constraint is one schema that one policy set on a path.
@@ -326,9 +325,5 @@ func divide(old, now any) (any, error) {
 // brief is a value as JSON, cut where it gets long.
 func brief(v any) string {
 	text, _ := canonical(v)
-	const long = 80
-	if len(text) > long {
-		return strings.ToValidUTF8(text[:long], "") + "…"
-	}
-	return text
+	return shortened(text, 80)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
 	"time"
 )
@@ -51,12 +50,9 @@ type Engine struct {
 	observe  func(p *Policy, outcome Outcome, took time.Duration)
 	clock    func() time.Time
 	schemas  *cache[*schema]
-	patterns *cache[*regexp.Regexp]
+	patterns *cache[expression]
 	*lanes
 }
-
-// cacheBytes bounds the text of the schemas that are kept compiled.
-const cacheBytes = 4 << 20
 
 // NewEngine makes an engine; it starts nothing.
 func NewEngine(opt EngineOptions) *Engine {
@@ -66,7 +62,7 @@ func NewEngine(opt EngineOptions) *Engine {
 	}
 	return &Engine{
 		limits: l, observe: opt.Observe, clock: opt.Clock, lanes: newLanes(l),
-		schemas: newCache[*schema](cacheBytes), patterns: newCache[*regexp.Regexp](cacheBytes),
+		schemas: newCache[*schema](expressionBytes), patterns: newCache[expression](expressionBytes),
 	}
 }
 

@@ -23,7 +23,11 @@ const (
 // package of the binary that evaluates Rego.
 func init() {
 	for _, b := range capabilities().Builtins {
-		if run := topdown.GetBuiltin(b.Name); run != nil {
+		run := topdown.GetBuiltin(b.Name)
+		if own := replaced[b.Name]; own != nil {
+			run = own
+		}
+		if run != nil {
 			topdown.RegisterBuiltinFunc(b.Name, guarded(b.Name, run))
 			if known := ast.BuiltinMap[b.Name]; known != nil && b.Infix == "" && bounds[b.Name] != nil {
 				known.CanSkipBctx = false // its work is counted there

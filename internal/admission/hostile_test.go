@@ -355,3 +355,11 @@ func TestPayloadsThatAreRefused(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
+
+// The evaluator quotes what it was given.
+func TestAPolicyThatFailsQuotesNoLongText(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	got := evaluate(t, `{"a": "`+long+`"}`, rego("p", Global, 1, `{"reject": true} if to_number(input.current_request_payload.a) > 1`))
+	require.Contains(t, got, "to_number")
+	require.Less(t, len(got), 1000)
+}

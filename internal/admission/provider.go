@@ -122,16 +122,11 @@ func (p *provider) state() ServiceProvider {
 func (e *Engine) compilePatterns(exprs []string) ([]*regexp.Regexp, error) {
 	var list []*regexp.Regexp
 	for i, expr := range exprs {
-		re, err := e.patterns.get(expr, func() (*regexp.Regexp, error) {
-			if _, err := patternCost(expr); err != nil {
-				return nil, err
-			}
-			return regexp.Compile(expr)
-		})
+		re, err := e.patterns.get(expr, func() (expression, error) { return compileExpression(expr) })
 		if err != nil {
 			return nil, fmt.Errorf("patterns[%d]: %s", i, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
-		list = append(list, re)
+		list = append(list, re.Regexp)
 	}
 	return list, nil
 }

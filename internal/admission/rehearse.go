@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"regexp"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -19,9 +18,6 @@ var finders = map[string]finder{
 	"regex.replace":                    {pattern: 1, subject: 0, limit: -1},
 }
 
-// finding are the expressions that were looked for lately.
-var finding = newCache[*regexp.Regexp](1 << 20)
-
 // finder says which operands are which. One without a limit finds all.
 type finder struct{ pattern, subject, limit int }
 
@@ -34,7 +30,7 @@ const stepTime = 300 * time.Nanosecond
 // rehearse finds what the function would find. The error says why it must not run.
 func (f finder) rehearse(cancel topdown.Cancel, operands []*ast.Term) (err error) {
 	expr := text(operands[f.pattern])
-	re, invalid := finding.get(expr, func() (*regexp.Regexp, error) { return regexp.Compile(expr) })
+	re, _, invalid := expressionOf(expr) // which its bound has compiled
 	if invalid != nil {
 		return nil // the function says so itself
 	}

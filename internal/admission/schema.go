@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,8 +57,7 @@ const (
 	maxSchemaCost = 10_000
 	// maxSteps bounds one validation, which cannot be interrupted: the cost of
 	// the schema times the size of the value. It is some 0.2 s at worst.
-	maxSteps   = 10_000_000
-	maxPattern = 1024 // bytes of a regular expression
+	maxSteps = 10_000_000
 )
 
 // schema is a constraint's schema, compiled.
@@ -69,6 +67,9 @@ type schema struct {
 	asked map[string]any
 	unmet atomic.Pointer[string] // see unmetAlone; nil: nobody has found out
 }
+
+// bytes is what keeping it takes, roughly.
+func (s *schema) bytes() int { return s.cost * instructionBytes }
 
 // inspector walks a schema before it is compiled.
 type inspector struct {
@@ -216,22 +217,6 @@ func parts(v any) int {
 	return n
 }
 
-// patternCost is the number of instructions of a regular expression (RE2).
-func patternCost(expr string) (int, error) {
-	if len(expr) > maxPattern {
-		return 0, fmt.Errorf("the pattern has %d bytes, more than %d", len(expr), maxPattern)
-	}
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return 0, err
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return 0, err
-	}
-	return len(prog.Inst), nil
-}
-
 // nowhere loads no schema: what a constraint refers to is within it.
 type nowhere struct{}
 
@@ -303,12 +288,18 @@ func reasons(err error) string {
 	if leaves = slices.Compact(leaves); len(leaves) > enough {
 		leaves = append(leaves[:enough], "…")
 	}
-	text := strings.Join(leaves, "; ")
-	const longest = 500
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	return shortened(strings.Join(leaves, "; "), maxMessage)
+}
+
+// maxMessage is how many bytes are said of what is wrong.
+const maxMessage = 500
+
+// shortened is the beginning of a text that is longer than that, and says so.
+func shortened(text string, longest int) string {
+	if len(text) <= longest {
+		return text
 	}
-	return text
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
 // canonical is the text of a schema: equal schemas are compiled once.

@@ -129,7 +129,7 @@ func (e *Engine) evalError(w *watch, p *Compiled, err error) error {
 	case topdown.IsCancel(err):
 		return p.failed(CodeTimeout, "", "takes longer than %v", e.limits.PolicyTimeout)
 	}
-	failed := p.failed(at.Code, "", "%s", at.Message)
+	failed := p.failed(at.Code, "", "%s", shortened(at.Message, maxMessage)) // it may quote a whole text of the request
 	if at.Location != nil {
 		failed.Row, failed.Col = at.Location.Row, at.Location.Col
 	}

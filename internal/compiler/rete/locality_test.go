@@ -194,7 +194,7 @@ func anyRepository(t *rapid.T) fstest.MapFS {
 		vertices := []any{map[string]any{"name": "flor", "kind": "link", "type": "quic", "address": fmt.Sprintf("10.0.0.%d:4433", i+1)}}
 		node := map[string]any{"vertices": vertices}
 		if rapid.Bool().Draw(t, "two vertices") {
-			node["vertices"] = append(vertices, map[string]any{"name": "side", "kind": "link", "type": "udp", "address": fmt.Sprintf("10.0.1.%d:4433", i+1)})
+			node["vertices"] = append(vertices, map[string]any{"name": "side", "kind": "link", "type": "udp", "address": fmt.Sprintf("10.0.1.%d:4434", i+1)})
 			node["agent_via"] = "flor"
 		}
 		doc["nodes"][fmt.Sprintf("n%d", i)] = node

@@ -94,6 +94,8 @@ var schemaCannot = []struct {
 	{faultOfOne{"10", "several vertices, and no via", "nodes.yaml", `address: "5.6.7.8:4433" }`, `address: "5.6.7.8:4433" }` + "\n      - { name: side, kind: link, type: udp }\n    agent_via: flor"}, "services say where they are"},
 	{faultOfOne{"11", "a group that is not defined", "services/teams.yaml", "groups: [brokers]", "groups: [broker]"}, "names are defined in other entries and files"},
 	{faultOfOne{"13", "two rete blocks", "users.yaml", "users:\n", "rete: { name: two, ca: { cert: certs/ca.crt }, signers: { mgmt: { keys: [ { name: primary, cert: certs/management-planes/primary.crt } ] } } }\nusers:\n"}, "the other is in another file"},
+	{faultOfOne{"14", "two vertices at one port", "nodes.yaml", `address: "5.6.7.8:4433" }`, `address: "5.6.7.8:4433" }` + "\n      - { name: side, kind: link, type: udp, address: \"5.6.7.9:4433\" }\n    agent_via: flor"}, "it compares two of a list"},
+	{faultOfOne{"14", "two vertices at one port, of IPv4 and IPv6", "nodes.yaml", `address: "5.6.7.8:4433" }`, `address: "5.6.7.8:4433" }` + "\n      - { name: side, kind: link, type: udp, address: \"[2001:db8::1]:4433\" }\n    agent_via: flor"}, "it compares two of a list"},
 	{faultOfOne{"14", "two listeners at one port", "services/mgmt.yaml", `"127.0.0.1:9001"`, `"127.0.0.1:9001", roles: [operator], socks5_proxy: "127.0.0.1:9000"`}, "it is another entry's"},
 }
 

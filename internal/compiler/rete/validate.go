@@ -303,6 +303,28 @@ func (c *checker) rulePorts() {
 				s.title(), s.Value.Addr, s.Value.At, other.title, other.also(s.Value.Addr))
 		}
 	}
+	c.vertexPorts()
+}
+
+// vertexPorts is rule 14 for vertices, which listen at their port on every interface,
+// whatever address others dial them by. [::] takes all of IPv4, too.
+func (c *checker) vertexPorts() {
+	for _, n := range c.view.Nodes.All {
+		open := map[uint16]int{}
+		for i, v := range n.Value.Vertices {
+			if !v.Address.IsValid() {
+				continue
+			}
+			first, taken := open[v.Address.Port()]
+			switch {
+			case !taken:
+				open[v.Address.Port()] = i
+			case n.Value.Vertices[first].Address != v.Address: // one address twice is rule 9's
+				c.add("14", n.at("vertices", i, "address"), n.title(), "two vertices of %s have port %d, at %s and %s, and each listens there on every interface; give one another port",
+					n.title(), v.Address.Port(), n.Value.Vertices[first].Address, v.Address)
+			}
+		}
+	}
 }
 
 // listeners are those of all nodes, by node and port.
