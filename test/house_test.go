@@ -112,6 +112,7 @@ var (
 		"go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/prometheus/",
 		"github.com/gowebpki/jcs", "google.golang.org/grpc", "google.golang.org/protobuf", // what collectors take
 		"github.com/cloudevents/sdk-go/v2/event", // the judge of our events
+		"github.com/gobwas/glob",                 // the judge of our patterns
 	}
 )
 

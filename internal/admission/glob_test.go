@@ -2,10 +2,13 @@ package admission
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gobwas/glob"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,6 +50,33 @@ func TestWhatAGlobMatches(t *testing.T) {
 	} {
 		got := evaluate(t, "{}", rego("p", Global, 1, fmt.Sprintf(`{"reject": glob.match(%q, [], "a")}`, c.pattern)))
 		require.Contains(t, got, c.want)
+	}
+}
+
+// The judge is the library whose patterns these are.
+func TestAGlobMatchesWhatItsLibrarySays(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	some := func(of ...string) (text string) {
+		for range r.IntN(7) {
+			text += of[r.IntN(len(of))]
+		}
+		return text
+	}
+	for range 20_000 {
+		pattern := some("a", "b", ".", "*", "?", "**", "{a,b}", "{a,*b}", "{.,a}", "[ab]", "[!a]", "[a-b]", "é", `\*`, "-")
+		var delimiters []rune
+		if r.IntN(2) == 0 {
+			delimiters = []rune{'.'}
+		}
+		judge, err := glob.Compile(pattern, delimiters...)
+		require.NoError(t, err, pattern)
+		expr, err := globExpression(pattern, delimiters)
+		require.NoError(t, err, pattern)
+		ours := regexp.MustCompile(expr)
+		for range 4 {
+			text := some("a", "b", ".", "é", "*", "-", "\n")
+			require.Equal(t, judge.Match(text), ours.MatchString(text), "%q with delimiters %q against %q", pattern, string(delimiters), text)
+		}
 	}
 }
 
