@@ -148,6 +148,13 @@ func (n *Nftables) Intact(ctx context.Context) (bool, error) {
 	return known && drift == nil && err == nil, err
 }
 
+// Holds reports whether the kernel holds r, whoever had it do so: nil, or a *MismatchError,
+// or why the kernel does not say.
+func (n *Nftables) Holds(ctx context.Context, r *Ruleset) error {
+	n.held = nil
+	return n.readBack(ctx, r)
+}
+
 // Drift says how the kernel differs from what was applied last; nil: it does not.
 // known is false when nothing was applied, or the last transaction failed: then
 // nobody can say whose doing it is that the kernel holds what it holds.

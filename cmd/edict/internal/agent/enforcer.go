@@ -400,6 +400,9 @@ func (e *Enforcer) restore(ctx context.Context) (drift, err error) {
 		e.lost = found
 	}
 	if err := e.nft.Apply(ctx, e.ruleset); err != nil {
+		if differs := e.nft.Holds(ctx, e.ruleset); errors.As(differs, new(*enforce.MismatchError)) && e.lost == nil {
+			e.lost = differs // while the kernel refused a table
+		}
 		return nil, err
 	}
 	return e.putRight(), nil // nothing was lost where the last transaction failed

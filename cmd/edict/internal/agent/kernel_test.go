@@ -123,8 +123,9 @@ func TestRulesThatCannotBePutBackAreSaidToBeLost(t *testing.T) {
 		require.Equal(t, agent.StateCurrent, next().State)
 		b.kernel.Refuse(errors.New("busy"))
 		b.kernel.Forget()
+		said.until(t, next, policy.OutcomeRefused, "there is no table; it cannot be put right")
 		b.plane.put(tableOf(6, allowTCP(444)), nil)
-		require.Eventually(t, func() bool { return next().State == agent.StateRefused }, 20*time.Second, time.Millisecond)
+		require.Equal(t, agent.StateRefused, next().State)
 		said.until(t, next, policy.OutcomeRefused, "there is no table; it cannot be put right")
 		b.plane.put(nil, errors.New("away"))
 		require.Contains(t, next().Error, "there is no table; it cannot be put right")
@@ -134,6 +135,25 @@ func TestRulesThatCannotBePutBackAreSaidToBeLost(t *testing.T) {
 	require.Contains(t, log.String(), "the rules that were applied are not in force any more, and cannot be put back")
 	require.NotContains(t, log.String(), "the rules in force stay")
 	require.Contains(t, log.String(), "they are in force again")
+}
+
+// Whoever removes the rules while the kernel refuses every table takes them away for good:
+// it must not be said that they stay.
+func TestRulesThatAreLostWhileATableIsRefused(t *testing.T) {
+	b, said := heard(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		b.kernel.Refuse(errors.New("busy"))
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		said.until(t, next, policy.OutcomeRefused, "busy")
+		require.NotContains(t, next().Error, "it cannot be put right")
+		b.kernel.Forget()
+		said.until(t, next, policy.OutcomeRefused, "there is no table; it cannot be put right")
+		b.kernel.Refuse(nil)
+		require.Eventually(t, func() bool { return next().State == agent.StateCurrent }, 20*time.Second, time.Millisecond)
+		require.Contains(t, b.rules(), "tcp . 444 : accept")
+	})
 }
 
 // refusesOnce is a kernel that refuses one transaction.
