@@ -122,6 +122,9 @@ func compileFile(file, rego string) (*program, *judgement, error) {
 	if n := len(module.Package.Path) - 1; n > maxPackage { // each reference to a rule repeats it
 		return nil, nil, oneFault(CodeTooLarge, module.Package.Location, "the package has a name of %d parts, more than %d", n, maxPackage)
 	}
+	if fault := entangled(module); fault != nil {
+		return nil, nil, fault
+	}
 	faults := staysAtHome(module)
 	compiler := compileModule(module, capabilitiesOf(module))
 	if compiler.Failed() {
