@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,10 +168,22 @@ func (w *policyWriter) slugs() []string {
 	return slices.Sorted(maps.Keys(w.plane))
 }
 
+// inOrder is which of two objects goes first, where both make a policy of one slug: the
+// older, which nobody can put another before.
+func inOrder(a, b *unstructured.Unstructured) int {
+	return cmp.Or(
+		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
+		strings.Compare(a.GetNamespace(), b.GetNamespace()),
+		strings.Compare(a.GetName(), b.GetName()),
+		strings.Compare(a.GetKind(), b.GetKind()),
+	)
+}
+
 // translate makes drafts of the objects, and notes of each what is to be reported. An
 // object that cannot be expressed without letting more through keeps the policies that
 // it had.
 func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
+	slices.SortFunc(objects, inOrder)
 	docs := make([][]byte, len(objects))
 	for i, o := range objects {
 		lean := o.DeepCopy()
@@ -205,6 +219,7 @@ func (w *policyWriter) note(about []reported, out want) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, incomplete, held := map[string]*reported{}, 0, 0
+	taken := map[string]bool{} // slugs, by the objects that go first
 	for _, t := range about {
 		id := t.id()
 		before := w.objects[id]
@@ -214,13 +229,21 @@ func (w *policyWriter) note(about []reported, out want) {
 		if len(t.items) > 0 {
 			incomplete++
 		}
+		may := translate.Slugs(t.object.GetKind(), t.object.GetNamespace(), t.object.GetName())
 		if t.wider() {
 			held++
-			// Of what the plane has of it nothing goes, whoever wrote it.
-			t.slugs = translate.Slugs(t.object.GetKind(), t.object.GetNamespace(), t.object.GetName())
+			// Of what the plane has of it nothing goes, whoever wrote it; of another's, whatever
+			// that says.
+			t.slugs = slices.DeleteFunc(slices.Clone(may), func(slug string) bool { return taken[slug] })
 			for _, slug := range t.slugs {
 				out.keep[slug] = true
 			}
+			if before == nil || before.reasons() != t.reasons() {
+				w.opt.Log.Warn("a policy is held: it would let more through than it says", "object", id, "detail", t.reasons())
+			}
+		}
+		for _, slug := range may {
+			taken[slug] = true
 		}
 		now[id] = &t
 	}

@@ -56,6 +56,7 @@ type object struct {
 	tier            policy.Tier
 	priority        uint32
 	ingress, egress *section // nil: the object does not speak of it
+	left            bool     // out: it cannot be read, though its name is its own
 }
 
 // sections are those that the object speaks of.
@@ -138,7 +139,7 @@ func readObject(v value, k *kind, opt Options) []*object {
 	fields, known := v.members("apiVersion", "kind", "metadata", "spec", "status")
 	o := &object{at: v, kind: k, machines: opt.Machines, tier: policy.Normal}
 	meta, ok := fields["metadata"].loose()
-	if !ok || !known {
+	if !ok {
 		v.lose("the object is left out")
 		return nil
 	}
@@ -152,9 +153,9 @@ func readObject(v value, k *kind, opt Options) []*object {
 			o.namespace = opt.Namespace
 		}
 	}
-	if !k.read(o, fields["spec"]) {
+	if !known || !k.read(o, fields["spec"]) {
 		v.lose("%s is left out", o.id())
-		return nil
+		o.left = true
 	}
 	return []*object{o}
 }

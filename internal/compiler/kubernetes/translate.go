@@ -85,16 +85,29 @@ type translator struct {
 	policies []Policy
 }
 
-// unique leaves out objects that are written a second time.
+// unique leaves out objects that are written a second time, and those of which a policy
+// would have the slug of another's: it would take that one's place. A hash in a slug is
+// short, and who looks for a name with a given one finds it.
 func (t *translator) unique() {
-	seen := map[string]bool{}
+	seen, taken := map[string]bool{}, map[string]*object{}
 	t.objects = slices.DeleteFunc(t.objects, func(o *object) bool {
-		if seen[o.id()] {
+		if !o.left && seen[o.id()] {
 			o.at.lose("%s is written twice; the second is left out", o.id())
 			return true
 		}
-		seen[o.id()] = true
-		return false
+		for _, slug := range o.slugs() {
+			if first := taken[slug]; first != nil && first.id() != o.id() {
+				o.at.lose("%s is left out: its policy would have the slug %s, which is of %s; give it another name", o.id(), slug, first.id())
+				return true
+			}
+		}
+		for _, slug := range o.slugs() {
+			taken[slug] = o
+		}
+		if !o.left {
+			seen[o.id()] = true
+		}
+		return o.left
 	})
 }
 
@@ -125,7 +138,11 @@ func Slugs(of, namespace, name string) (all []string) {
 	if i < 0 {
 		return nil
 	}
-	o := object{kind: kinds[i], namespace: namespace, name: name}
+	return (&object{kind: kinds[i], namespace: namespace, name: name}).slugs()
+}
+
+// slugs are those that its policies may have, whatever it says.
+func (o *object) slugs() (all []string) {
 	for _, ingress := range []bool{true, false} {
 		part := string((&section{ingress: ingress}).direction())
 		all = append(all, o.slug(part))

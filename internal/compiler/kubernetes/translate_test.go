@@ -266,3 +266,38 @@ func FuzzTranslateNeverPanics(f *testing.F) {
 		}
 	})
 }
+
+// TestNoObjectTakesThePlaceOfAnother: who looks for a name of which the slug ends in a given
+// hash finds it within a second.
+func TestNoObjectTakesThePlaceOfAnother(t *testing.T) {
+	of := func(namespace, name, spec string) []byte {
+		return []byte(`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"` + namespace + `","name":"` + name + `"},"spec":` + spec + `}`)
+	}
+	const closed, open = `{"podSelector":{}}`, `{"podSelector":{},"ingress":[{}]}`
+	team := strings.Repeat("team-", 10)
+	victim, other := of(team+"aa", "p-153351", open), of(team+"ab", "p-11258", open)
+	require.Equal(t, Slugs("NetworkPolicy", team+"aa", "p-153351")[0], Slugs("NetworkPolicy", team+"ab", "p-11258")[0])
+
+	res := Translate([][]byte{victim, other}, Options{})
+	drafts := map[string]int{}
+	for _, p := range res.Policies {
+		if !Rest(p.Slug) {
+			require.NotContains(t, drafts, p.Slug)
+			drafts[p.Slug] = p.Document
+		}
+	}
+	require.Len(t, drafts, 2)
+	for _, document := range drafts {
+		require.Zero(t, document, "the first stays whole")
+	}
+	require.Len(t, res.Items, 1)
+	require.Equal(t, 1, res.Items[0].Document)
+	require.True(t, res.Wider())
+	require.Contains(t, res.Items[0].Reason, "NetworkPolicy "+team+"ab/p-11258 is left out: its policy would have the slug")
+	require.Contains(t, res.Items[0].Reason, "which is of NetworkPolicy "+team+"aa/p-153351; give it another name")
+
+	res = Translate([][]byte{of(team+"aa", "p-153351", `{"podSelector":{},"log":true,"policyTypes":["Sideways"]}`), of(team+"ab", "p-11258", closed)}, Options{Whole: true})
+	for _, p := range res.Policies {
+		require.True(t, Rest(p.Slug), "what cannot be read keeps its slug, too")
+	}
+}
