@@ -53,6 +53,7 @@ type policyWriter struct {
 	since   time.Time // of the oldest change that is not written
 	plane   map[string]ours
 	objects map[string]*reported // by id of the object
+	wanted  map[string]string    // bodies of what the plane is to have, by slug; nobody changes it
 	refused map[string]string    // why the plane does not take a policy, by slug
 }
 
@@ -124,8 +125,8 @@ func (w *policyWriter) run(ctx context.Context) {
 
 // want is what the cluster's policies become.
 type want struct {
-	drafts map[string]policy.Draft // by slug
-	keep   map[string]bool         // slugs of which what the plane has stays
+	drafts map[string]string // their bodies, by slug
+	keep   map[string]bool   // slugs of which what the plane has stays
 }
 
 // all translates the cluster's policies, and writes what differs.
@@ -144,7 +145,7 @@ func (w *policyWriter) all(ctx context.Context) error {
 			if more.Err() != nil {
 				return nil
 			}
-			return w.write(ctx, todo.drafts[slug])
+			return w.write(ctx, slug, todo.drafts[slug])
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -199,15 +200,15 @@ func (w *policyWriter) translate(objects []*unstructured.Unstructured) want {
 	for _, item := range res.Items {
 		about[item.Document].items = append(about[item.Document].items, item)
 	}
-	out := want{map[string]policy.Draft{}, map[string]bool{}}
+	out := want{map[string]string{}, map[string]bool{}}
 	for _, p := range res.Policies {
 		if translate.Rest(p.Slug) {
-			out.drafts[p.Slug] = p.Draft
+			out.drafts[p.Slug] = string(policy.AppendDraft(nil, p.Draft))
 			continue
 		}
 		about[p.Document].slugs = append(about[p.Document].slugs, p.Slug)
 		if !about[p.Document].wider() {
-			out.drafts[p.Slug] = p.Draft
+			out.drafts[p.Slug] = string(policy.AppendDraft(nil, p.Draft))
 		}
 	}
 	w.note(about, out)
@@ -248,26 +249,31 @@ func (w *policyWriter) note(about []reported, out want) {
 		now[id] = &t
 	}
 	w.objects = now
-	maps.DeleteFunc(w.refused, func(slug, _ string) bool { return out.drafts[slug].Slug == "" })
+	for slug, body := range out.drafts {
+		if has := w.plane[slug].draft; has == body {
+			out.drafts[slug] = has // one text of the two
+		}
+	}
+	w.wanted = out.drafts
+	maps.DeleteFunc(w.refused, func(slug, _ string) bool { return out.drafts[slug] == "" })
 	w.opt.Metrics.translated(incomplete, held)
 }
 
 // write brings one policy to its draft.
-func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
-	body := policy.AppendDraft(nil, d)
-	var draft resource.Draft
-	if err := json.Unmarshal(body, &draft); err != nil {
-		return err
-	}
+func (w *policyWriter) write(ctx context.Context, slug, body string) error {
 	w.mu.Lock()
-	has, exists := w.plane[d.Slug]
-	same := exists && has.draft == string(body)
+	has, exists := w.plane[slug]
+	same := exists && has.draft == body
 	if same {
-		delete(w.refused, d.Slug)
+		delete(w.refused, slug)
 	}
 	w.mu.Unlock()
 	if same {
 		return nil
+	}
+	var draft resource.Draft
+	if err := json.Unmarshal([]byte(body), &draft); err != nil {
+		return err
 	}
 	var p resource.Policy
 	err := w.opt.paced(ctx, func() (err error) {
@@ -283,12 +289,12 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 	case errors.As(err, &refused) && forThisOne(refused):
 		// Trying again at once would not help; others go on.
 		if noRoom(refused.Code) || refused.Code == rolloutUnderWay {
-			w.room.note(d.Slug)
+			w.room.note(slug)
 		}
 		w.opt.Metrics.left("policy")
-		w.opt.Log.Error("the plane refused a policy", "policy", d.Slug, "error", err)
+		w.opt.Log.Error("the plane refused a policy", "policy", slug, "error", err)
 		w.mu.Lock()
-		w.refused[d.Slug] = refused.Detail
+		w.refused[slug] = refused.Detail
 		w.mu.Unlock()
 		return nil
 	case refused != nil && (refused.Status == http.StatusNotFound || refused.Status == http.StatusConflict):
@@ -301,8 +307,8 @@ func (w *policyWriter) write(ctx context.Context, d policy.Draft) error {
 		w.opt.Metrics.wrote("policy", 1)
 	}
 	w.mu.Lock()
-	delete(w.refused, d.Slug)
-	w.plane[d.Slug] = ours{p.ID, p.HeadRevisionID, string(body)}
+	delete(w.refused, slug)
+	w.plane[slug] = ours{p.ID, p.HeadRevisionID, body}
 	w.mu.Unlock()
 	return nil
 }

@@ -213,8 +213,8 @@ func (w *policyWriter) conditions(ctx context.Context, t *reported) ([]metav1.Co
 	switch {
 	case t.wider():
 		yes.Status, yes.Reason, yes.Message = metav1.ConditionFalse, "Held", "it would let more through than it says; what the plane has of it from before stays:\n"+t.reasons()
-	case !w.has(t.slugs):
-		yes.Status, yes.Reason, yes.Message = metav1.ConditionFalse, "Pending", "the plane does not have it yet; the controller's log says why if this lasts"
+	case !w.has(t):
+		yes.Status, yes.Reason, yes.Message = metav1.ConditionFalse, "Pending", "the plane does not have it as it is now; the controller's log says why if this lasts"
 	case len(t.items) > 0:
 		yes.Reason, yes.Message = "NotExpressed", "in the plane without this:\n"+t.reasons()
 	}
@@ -232,11 +232,20 @@ func (w *policyWriter) conditions(ctx context.Context, t *reported) ([]metav1.Co
 	return []metav1.Condition{yes, inForce}, nil
 }
 
-// has reports whether the plane has all of these policies.
-func (w *policyWriter) has(slugs []string) bool {
+// has reports whether the plane has all policies of an object as they are to be, and none
+// that the object had before.
+func (w *policyWriter) has(t *reported) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(slugs, func(slug string) bool { return w.plane[slug].id == uuid.Nil })
+	for _, slug := range t.slugs {
+		if is := w.plane[slug]; is.id == uuid.Nil || is.draft != w.wanted[slug] {
+			return false
+		}
+	}
+	o := t.object
+	return !slices.ContainsFunc(translate.Slugs(o.GetKind(), o.GetNamespace(), o.GetName()), func(slug string) bool {
+		return w.wanted[slug] == "" && w.plane[slug].id != uuid.Nil
+	})
 }
 
 // applied are how many of how many nodes have applied the policy of these that is least
