@@ -28,6 +28,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/controller"
+	"github.com/edictdev/edict/policy"
 )
 
 type app struct {
@@ -166,6 +167,9 @@ func (a *app) complete(cmd *cobra.Command) (err error) {
 	klog.SetSlogLogger(a.opt.Log) // what client-go says goes where we log
 	if a.opt.Project, err = uuid.Parse(a.project); err != nil {
 		return cli.Usage(cmd, "--project %q is not a UUID", a.project)
+	}
+	if _, err := policy.NewLabels(map[string]string{"edict/cluster": a.opt.Cluster}, ""); err != nil {
+		return cli.Usage(cmd, "--cluster %q: nodes have it as the value of a label: %v", a.opt.Cluster, err)
 	}
 	if a.lease != "" {
 		var ok bool

@@ -47,6 +47,7 @@ func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 		{nil, cli.BadUsage, "--kubeconfig FILE"},
 		{[]string{"--kubeconfig", bad}, cli.Unreadable, "the cluster's address"},
 		{[]string{"--project", "one"}, cli.BadUsage, "is not a UUID"},
+		{[]string{"--cluster", "the first,"}, cli.BadUsage, "the value of a label"},
 		{[]string{"--lease", "one"}, cli.BadUsage, "namespace/name"},
 		{[]string{"--debounce", "0s"}, cli.BadUsage, "above 0"},
 		{[]string{"--token-file", bad, "--server", "http://plane.example"}, cli.BadUsage, "in the clear"},

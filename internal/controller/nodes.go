@@ -27,6 +27,7 @@ import (
 // Nodes is the little that is asked of a plane about nodes; client.Nodes are it.
 type Nodes interface {
 	All(ctx context.Context, project uuid.UUID, selector string) iter.Seq2[resource.Node, error]
+	Get(ctx context.Context, project uuid.UUID, id string) (resource.Node, error)
 	Import(ctx context.Context, project uuid.UUID, lines io.Reader, calls ...client.Call) (resource.BatchResult, error)
 	Delete(ctx context.Context, project uuid.UUID, id string, calls ...client.Call) error
 }
@@ -43,6 +44,9 @@ type nodeWriter struct {
 	// plane is what the plane has of ours, as we wrote or read it last: id → its facts.
 	// Only the writer's goroutine uses it.
 	plane map[policy.NodeID]string
+	// others are nodes of the project that somebody else made, and whether the log says of
+	// one that it has the name of ours. Only the writer's goroutine uses it.
+	others map[policy.NodeID]bool
 
 	mu    sync.Mutex
 	dirty map[string]time.Time // since when
@@ -52,7 +56,7 @@ type nodeWriter struct {
 
 func newNodeWriter(opt Options, v *view) *nodeWriter {
 	w := &nodeWriter{
-		opt: opt, view: v, plane: map[policy.NodeID]string{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1),
+		opt: opt, view: v, plane: map[policy.NodeID]string{}, others: map[policy.NodeID]bool{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1),
 	}
 	v.changed = w.changed
 	w.room = later{after: opt.RoomEvery, changed: w.changed}
@@ -93,15 +97,68 @@ func (w *nodeWriter) take() map[string]time.Time {
 // begin reads what the plane has, and brings it to what the view says, once.
 func (w *nodeWriter) begin(ctx context.Context) bool {
 	return w.opt.insist(ctx, "read nodes", func() error {
-		w.plane = map[policy.NodeID]string{}
-		for n, err := range w.opt.Nodes.All(ctx, w.opt.Project, translate.OwnerKey+"="+w.opt.Cluster) {
+		w.plane, w.others = map[policy.NodeID]string{}, map[policy.NodeID]bool{}
+		for n, err := range w.opt.Nodes.All(ctx, w.opt.Project, "") {
 			if err != nil {
 				return err
 			}
-			w.plane[policy.NodeID(n.ID)] = factsKey(n.Labels, n.Addresses)
+			w.found(n)
 		}
 		return nil
 	}) && w.opt.insist(ctx, "write nodes", func() error { return w.all(ctx) })
+}
+
+// found notes a node that the plane has.
+func (w *nodeWriter) found(n resource.Node) {
+	id := policy.NodeID(n.ID)
+	if n.Labels[translate.OwnerKey] == w.opt.Cluster {
+		w.plane[id] = factsKey(n.Labels, n.Addresses)
+		delete(w.others, id)
+		return
+	}
+	w.others[id] = w.others[id]
+}
+
+// ask looks whether the plane has nodes of somebody else under the names of machines that
+// we have not written. The ids of pods end in a hash, and nobody else makes them.
+func (w *nodeWriter) ask(ctx context.Context, nodes []wanted) error {
+	for _, n := range nodes {
+		_, ours := w.plane[n.ID]
+		if _, other := w.others[n.ID]; ours || !isMachine(n.key) && !other {
+			continue
+		}
+		var is resource.Node
+		err := w.opt.paced(ctx, func() (err error) {
+			is, err = w.opt.Nodes.Get(ctx, w.opt.Project, string(n.ID))
+			return err
+		})
+		var p *client.Problem
+		switch {
+		case errors.As(err, &p) && p.Status == http.StatusNotFound:
+			delete(w.others, n.ID)
+		case err != nil:
+			return err
+		default:
+			w.found(is)
+		}
+	}
+	return nil
+}
+
+// leaves reports whether a node is left alone, because somebody else made it. It is looked
+// at again some time later.
+func (w *nodeWriter) leaves(n wanted) bool {
+	told, of := w.others[n.ID]
+	if !of {
+		return false
+	}
+	w.room.note(n.key)
+	if !told {
+		w.others[n.ID] = true
+		w.opt.Metrics.left("node")
+		w.opt.Log.Error("the project has a node of this name that somebody else made, and it is left alone; remove it, and the controller writes its own", "object", n.key, "node", n.ID)
+	}
+	return true
 }
 
 // all writes what differs, and removes what the cluster does not have.
@@ -148,6 +205,9 @@ func (w *nodeWriter) some(ctx context.Context, keys []string) error {
 		} else if _, had := w.plane[n.ID]; had {
 			gone = append(gone, n.ID)
 		}
+	}
+	if err := w.ask(ctx, want); err != nil {
+		return err
 	}
 	// Those that go first whose address passed to another pod; the rest meanwhile.
 	first, rest := w.handingOver(gone, want)
@@ -248,7 +308,7 @@ func lineOf(n wanted) line {
 func (w *nodeWriter) write(ctx context.Context, nodes []wanted) error {
 	var lines []line
 	for _, n := range nodes {
-		if l := lineOf(n); w.plane[n.ID] != factsKey(l.Labels, l.Addresses) {
+		if l := lineOf(n); w.plane[n.ID] != factsKey(l.Labels, l.Addresses) && !w.leaves(n) {
 			lines = append(lines, l)
 		}
 	}

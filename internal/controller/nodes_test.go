@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -91,4 +93,70 @@ func TestWhatGoesWaitsForNothingButAnAddress(t *testing.T) {
 	require.InDelta(t, 1, testutil.ToFloat64(opt.Metrics.nodes), 0, "what went is not counted")
 	stop()
 	require.NoError(t, <-ended)
+}
+
+// TestANodeOfAnotherHandIsLeftAlone: one that somebody registered under a machine's name
+// stays as it is, until he removes it.
+func TestANodeOfAnotherHandIsLeftAlone(t *testing.T) {
+	c, on := newCluster(t), startPlane(t)
+	hand := map[string]string{"registered": "by-hand"}
+	register := func(id string) {
+		_, _, err := on.Nodes.Put(t.Context(), project, id, resource.Facts{Labels: hand, Addresses: []string{"192.0.2.9"}})
+		require.NoError(t, err)
+	}
+	register("m-1")
+	c.machine("m-1", "192.0.2.1")
+	var logged safeText
+	begin := func() *running {
+		ctl := New(Options{
+			Kubernetes: c.typed, Dynamic: c.dynamic, Nodes: on.Nodes, Policies: on.Policies, Project: project,
+			Debounce: time.Millisecond, RoomEvery: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&logged, nil)),
+		})
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- ctl.Run(ctx) }()
+		r := &running{ctl, sync.OnceFunc(func() { stop(); require.NoError(t, <-ended) })}
+		t.Cleanup(r.stop)
+		eventually(t, "the plane is what the cluster says", r.synced)
+		return r
+	}
+	first := begin()
+	require.Equal(t, hand, nodes(t, on)["m-1"])
+	register("m-2")
+	c.machine("m-2", "192.0.2.2")
+	c.machine("m-3", "192.0.2.3")
+	eventually(t, "others are written", func() bool { return nodes(t, on)["m-3"] != nil })
+	require.Equal(t, hand, nodes(t, on)["m-2"])
+	eventually(t, "the log says so", func() bool { return strings.Contains(logged.String(), "node=m-2") })
+	require.Equal(t, 1, strings.Count(logged.String(), "node=m-1"), "it says so once")
+
+	require.NoError(t, on.Nodes.Delete(t.Context(), project, "m-1"))
+	eventually(t, "it is ours when the other went", func() bool { return nodes(t, on)["m-1"]["machine/kubernetes-node"] == "m-1" })
+	for _, gone := range []string{"m-2", "m-3"} {
+		require.NoError(t, c.typed.CoreV1().Nodes().Delete(t.Context(), gone, metav1.DeleteOptions{}))
+	}
+	eventually(t, "ours goes with its machine", func() bool { return nodes(t, on)["m-3"] == nil })
+	require.Equal(t, hand, nodes(t, on)["m-2"])
+	first.stop()
+	begin()
+	require.Equal(t, hand, nodes(t, on)["m-2"])
+	require.Contains(t, nodes(t, on), "m-1")
+}
+
+// safeText is text that several write.
+type safeText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *safeText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *safeText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }

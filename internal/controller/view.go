@@ -82,6 +82,8 @@ func slimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 // machineKey tells a machine from a pod: no namespace is empty.
 func machineKey(name string) string { return "/" + name }
 
+func isMachine(key string) bool { return strings.HasPrefix(key, "/") }
+
 // run watches until ctx ends.
 func (v *view) run(ctx context.Context) error {
 	var wg sync.WaitGroup
