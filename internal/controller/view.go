@@ -22,7 +22,7 @@ import (
 )
 
 // policyKinds are the kinds of policies that are watched where the cluster has them.
-// Of ClusterNetworkPolicy one version: the first that is served.
+// Of ClusterNetworkPolicy one version: the first that is served now.
 var policyKinds = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
 	{Group: policyGroup, Version: "v1beta1", Resource: "clusternetworkpolicies"},
@@ -36,13 +36,19 @@ const policyGroup = "policy.networking.k8s.io"
 // byNamespace is the index of pods.
 const byNamespace = cache.NamespaceIndex
 
+// watched is a kind of policies that is watched.
+type watched struct {
+	cache.SharedIndexInformer
+	stop context.CancelFunc
+}
+
 // view is what the controller knows of the cluster.
 type view struct {
 	opt                        Options
 	pods, machines, namespaces cache.SharedIndexInformer
 
 	mu       sync.Mutex
-	policies map[schema.GroupVersionResource]cache.SharedIndexInformer
+	policies map[schema.GroupVersionResource]watched
 
 	changed func(key string) // a pod's namespace/name, or a machine's name
 	policed func()           // some policy changed
@@ -53,7 +59,7 @@ func newView(opt Options) *view {
 	typed := informers.NewSharedInformerFactoryWithOptions(opt.Kubernetes, 0, informers.WithTransform(slim))
 	return &view{
 		opt: opt, pods: typed.Core().V1().Pods().Informer(), machines: typed.Core().V1().Nodes().Informer(), namespaces: typed.Core().V1().Namespaces().Informer(),
-		policies: map[schema.GroupVersionResource]cache.SharedIndexInformer{},
+		policies: map[schema.GroupVersionResource]watched{},
 		changed:  func(string) {}, policed: func() {}, watched: make(chan struct{}),
 	}
 }
@@ -89,7 +95,7 @@ func (v *view) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	// changed has nil as what was, of an object that came or went.
-	one := func(of cache.SharedIndexInformer, name string, changed func(was, obj any)) error {
+	one := func(ctx context.Context, of cache.SharedIndexInformer, name string, changed func(was, obj any)) error {
 		_, err := of.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { changed(nil, obj) },
 			UpdateFunc: changed,
@@ -105,21 +111,21 @@ func (v *view) run(ctx context.Context) error {
 		wg.Go(func() { of.RunWithContext(ctx) })
 		return nil
 	}
-	if err := one(v.namespaces, "namespaces", v.namespaceChanged); err != nil {
+	if err := one(ctx, v.namespaces, "namespaces", v.namespaceChanged); err != nil {
 		return err
 	}
-	if err := one(v.machines, "nodes", func(_, obj any) { v.changed(machineKey(nameOf(obj))) }); err != nil {
+	if err := one(ctx, v.machines, "nodes", func(_, obj any) { v.changed(machineKey(nameOf(obj))) }); err != nil {
 		return err
 	}
-	if err := one(v.pods, "pods", func(_, obj any) {
+	if err := one(ctx, v.pods, "pods", func(_, obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			v.changed(key)
 		}
 	}); err != nil {
 		return err
 	}
-	return v.watchPolicies(ctx, func(k schema.GroupVersionResource, of cache.SharedIndexInformer) error {
-		return one(of, k.Resource, func(was, obj any) {
+	return v.watchPolicies(ctx, func(ctx context.Context, k schema.GroupVersionResource, of cache.SharedIndexInformer) error {
+		return one(ctx, of, k.Resource, func(was, obj any) {
 			if !saysTheSame(was, obj) {
 				v.policed()
 			}
@@ -160,8 +166,7 @@ func (v *view) served() (kinds []schema.GroupVersionResource, err error) {
 // custom ones may come later.
 const lookAgain = time.Minute
 
-func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersionResource, cache.SharedIndexInformer) error) error {
-	dynamic := dynamicinformer.NewDynamicSharedInformerFactory(v.opt.Dynamic, 0)
+func (v *view) watchPolicies(ctx context.Context, watch func(context.Context, schema.GroupVersionResource, cache.SharedIndexInformer) error) error {
 	first := true
 	for {
 		var failed error
@@ -174,13 +179,15 @@ func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersion
 				if v.informer(k) != nil {
 					continue
 				}
-				of := dynamic.ForResource(k).Informer()
-				if failed = watch(k, of); failed != nil {
+				of := dynamicinformer.NewFilteredDynamicInformer(v.opt.Dynamic, k, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+				while, stop := context.WithCancel(ctx)
+				if failed = watch(while, k, of); failed != nil {
+					stop()
 					return nil
 				}
-				v.mu.Lock()
-				v.policies[k] = of
-				v.mu.Unlock()
+				if v.replace(k, watched{of, stop}) {
+					v.policed() // even if none is there any more, of which it would tell
+				}
 				v.opt.Log.Info("watching a kind of object", "kind", k.Resource, "version", k.GroupVersion().String())
 			}
 			return nil
@@ -200,10 +207,29 @@ func (v *view) watchPolicies(ctx context.Context, watch func(schema.GroupVersion
 	}
 }
 
+// replace has a kind watched, in place of the other version of it, which may be served no
+// more and then tells of nothing. It reports whether there was one.
+func (v *view) replace(k schema.GroupVersionResource, of watched) (had bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for other, was := range v.policies {
+		if other.Resource == k.Resource {
+			was.stop()
+			delete(v.policies, other)
+			had = true
+		}
+	}
+	v.policies[k] = of
+	return had
+}
+
 func (v *view) informer(k schema.GroupVersionResource) cache.SharedIndexInformer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.policies[k]
+	if of, watched := v.policies[k]; watched {
+		return of
+	}
+	return nil
 }
 
 // wait waits until everything was read once, and reports whether ctx goes on.
@@ -253,21 +279,18 @@ func (v *view) keys() (all []string) {
 	return all
 }
 
-// objects are all policies of the cluster, by kind. A cluster that came to serve another
-// version of a kind has the same objects in both, and may have ceased to tell of the first.
+// objects are all policies of the cluster, by kind; false: one is not read yet.
 func (v *view) objects() (all []*unstructured.Unstructured, whole bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	had := map[string]bool{}
 	for _, k := range policyKinds {
-		of := v.policies[k]
-		if of == nil || had[k.Resource] {
+		of, watched := v.policies[k]
+		if !watched {
 			continue
 		}
 		if !of.HasSynced() {
 			return nil, false
 		}
-		had[k.Resource] = true
 		for _, o := range of.GetStore().List() {
 			all = append(all, o.(*unstructured.Unstructured))
 		}

@@ -82,6 +82,8 @@ func TestAKindOfWhichAnotherVersionIsServedIsReadOnce(t *testing.T) {
 		only(earlier.Version)
 		c.policy(earlier, "", "guard", spec)
 		v := newView(New(Options{Kubernetes: c.typed, Dynamic: c.dynamic}).opt)
+		var times atomic.Int64
+		v.policed = func() { times.Add(1) }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- v.run(ctx) }()
@@ -103,6 +105,21 @@ func TestAKindOfWhichAnotherVersionIsServedIsReadOnce(t *testing.T) {
 		require.Equal(t, []string{clusterPolicies.Version}, versions())
 		require.NoError(t, c.dynamic.Resource(clusterPolicies).Delete(ctx, "guard", metav1.DeleteOptions{}))
 		require.Empty(t, versions(), "the earlier version tells of nothing any more")
+
+		// And back, as when the later definition did not do.
+		c.policy(clusterPolicies, "", "later", spec)
+		require.Equal(t, []string{clusterPolicies.Version}, versions())
+		only(earlier.Version)
+		time.Sleep(lookAgain + time.Second)
+		require.Equal(t, []string{earlier.Version}, versions())
+		require.NoError(t, c.dynamic.Resource(earlier).Delete(ctx, "guard", metav1.DeleteOptions{}))
+		require.Empty(t, versions())
+		require.NoError(t, c.dynamic.Resource(clusterPolicies).Delete(ctx, "later", metav1.DeleteOptions{}))
+		told := times.Load()
+		only(clusterPolicies.Version)
+		time.Sleep(lookAgain + time.Second)
+		require.Empty(t, versions())
+		require.Greater(t, times.Load(), told, "what was of the other version may go")
 		stop()
 		require.NoError(t, <-ended)
 	})
