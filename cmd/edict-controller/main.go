@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
@@ -20,6 +22,7 @@ const grace = 10 * time.Second
 const patience = time.Minute
 
 func main() {
+	staysWithinGroup(memlimit.FromCgroup)
 	os.Exit(cli.Main(grace, func(ctx context.Context) int {
 		return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	}))

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"testing"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
@@ -131,6 +133,22 @@ func TestTheLastTokenIsSentWhileItsFileIsHalfWritten(t *testing.T) {
 	require.Equal(t, "Bearer edt_a", sends(), "while it is being replaced")
 	write("edt_b\n")
 	require.Equal(t, "Bearer edt_b", sends())
+}
+
+// TestTheCollectorKeepsToTheContainersLimit, unless the operator gave it another.
+func TestTheCollectorKeepsToTheContainersLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	const gigabyte = 1 << 30
+	group := func() (uint64, error) { return gigabyte, nil }
+	t.Setenv("GOMEMLIMIT", "900MiB")
+	staysWithinGroup(group)
+	require.Equal(t, before, debug.SetMemoryLimit(-1))
+	t.Setenv("GOMEMLIMIT", "")
+	staysWithinGroup(func() (uint64, error) { return 0, memlimit.ErrNoLimit })
+	require.Equal(t, before, debug.SetMemoryLimit(-1))
+	staysWithinGroup(group)
+	require.InDelta(t, gigabyte*9/10, debug.SetMemoryLimit(-1), 100)
 }
 
 // answering is a server that is not there.
