@@ -47,6 +47,10 @@ type nodeWriter struct {
 	// others are nodes of the project that somebody else made, and whether the log says of
 	// one that it has the name of ours. Only the writer's goroutine uses it.
 	others map[policy.NodeID]bool
+	// of are the places in the cluster of what nodes are of, and second those of what would
+	// have a node's id that is another's. Only the writer's goroutine uses them.
+	of     map[policy.NodeID]string
+	second map[string]bool
 
 	mu    sync.Mutex
 	dirty map[string]time.Time // since when
@@ -56,7 +60,8 @@ type nodeWriter struct {
 
 func newNodeWriter(opt Options, v *view) *nodeWriter {
 	w := &nodeWriter{
-		opt: opt, view: v, plane: map[policy.NodeID]string{}, others: map[policy.NodeID]bool{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1),
+		opt: opt, view: v, plane: map[policy.NodeID]string{}, others: map[policy.NodeID]bool{},
+		of: map[policy.NodeID]string{}, second: map[string]bool{}, dirty: map[string]time.Time{}, wake: make(chan struct{}, 1),
 	}
 	v.changed = w.changed
 	w.room = later{after: opt.RoomEvery, changed: w.changed}
@@ -148,12 +153,12 @@ func (w *nodeWriter) ask(ctx context.Context, nodes []wanted) error {
 // leaves reports whether a node is left alone, because somebody else made it. It is looked
 // at again some time later.
 func (w *nodeWriter) leaves(n wanted) bool {
-	told, of := w.others[n.ID]
+	logged, of := w.others[n.ID]
 	if !of {
 		return false
 	}
 	w.room.note(n.key)
-	if !told {
+	if !logged {
 		w.others[n.ID] = true
 		w.opt.Metrics.left("node")
 		w.opt.Log.Error("the project has a node of this name that somebody else made, and it is left alone; remove it, and the controller writes its own", "object", n.key, "node", n.ID)
@@ -165,13 +170,11 @@ func (w *nodeWriter) leaves(n wanted) bool {
 func (w *nodeWriter) all(ctx context.Context) error {
 	defer w.show()
 	w.take()
+	w.of = map[policy.NodeID]string{}
+	want, _ := w.claims(w.view.keys())
 	gone := maps.Clone(w.plane)
-	var want []wanted
-	for _, key := range w.view.keys() {
-		if n, ok := w.node(key); ok {
-			delete(gone, n.ID)
-			want = append(want, wanted{key, n})
-		}
+	for _, n := range want {
+		delete(gone, n.ID)
 	}
 	if err := w.remove(ctx, slices.Sorted(maps.Keys(gone))); err != nil {
 		return err
@@ -196,16 +199,7 @@ func (w *nodeWriter) run(ctx context.Context) {
 // some brings some nodes to what the view says.
 func (w *nodeWriter) some(ctx context.Context, keys []string) error {
 	defer w.show()
-	var gone []policy.NodeID
-	var want []wanted
-	for _, key := range keys {
-		n, ok := w.node(key)
-		if ok {
-			want = append(want, wanted{key, n})
-		} else if _, had := w.plane[n.ID]; had {
-			gone = append(gone, n.ID)
-		}
-	}
+	want, gone := w.claims(keys)
 	if err := w.ask(ctx, want); err != nil {
 		return err
 	}
@@ -222,6 +216,44 @@ func (w *nodeWriter) some(ctx context.Context, keys []string) error {
 	beside.Wait()
 	w.forget(rest, erased)
 	return errors.Join(err, failed)
+}
+
+// claims are the nodes that objects of the cluster are to be, and those that nothing is any
+// more. The hash in an id is short, and who looks for a name with a given one finds it: of two
+// objects with one id the older is the node.
+func (w *nodeWriter) claims(keys []string) (want []wanted, gone []policy.NodeID) {
+	for _, key := range keys {
+		n, ok := w.node(key)
+		is := w.of[n.ID]
+		free := is == "" || is == key
+		switch {
+		case ok && (free || w.view.before(key, is)):
+			w.of[n.ID] = key
+			delete(w.second, key)
+			want = append(want, wanted{key, n})
+			if !free {
+				w.room.note(is)
+			}
+		case ok:
+			w.room.note(key)
+			if !w.second[key] {
+				w.second[key] = true
+				w.opt.Metrics.left("node")
+				w.opt.Log.Error("an object would be the same node as an older one, and is left out; give it another name", "object", key, "node", n.ID, "of", is)
+			}
+		case free:
+			delete(w.of, n.ID)
+			gone = append(gone, n.ID)
+			fallthrough
+		default:
+			delete(w.second, key)
+		}
+	}
+	want = slices.DeleteFunc(want, func(n wanted) bool { return w.of[n.ID] != n.key })
+	return want, slices.DeleteFunc(gone, func(id policy.NodeID) bool {
+		_, had := w.plane[id]
+		return !had || w.of[id] != ""
+	})
 }
 
 // handingOver divides nodes that go into those of which another has an address now, and

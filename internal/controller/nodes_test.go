@@ -160,3 +160,62 @@ func (s *safeText) String() string {
 	defer s.mu.Unlock()
 	return s.text.String()
 }
+
+// TestAPodIsNotTheNodeOfAnother: of two pods whose names make one id the older is the node,
+// and the other takes its place when it went.
+func TestAPodIsNotTheNodeOfAnother(t *testing.T) {
+	c, on := newCluster(t), startPlane(t)
+	c.namespace("shop", nil)
+	c.namespace("thief", nil)
+	long := strings.Repeat("web-", 13)
+	older, newer := podOf("shop", long+"1365097", "10.0.0.1", nil), podOf("thief", long+"483272", "10.0.0.2", nil)
+	older.CreationTimestamp, newer.CreationTimestamp = metav1.Unix(1, 0), metav1.Unix(2, 0)
+	id := string(translate.PodID("uid-of-x", "shop", older.Name))
+	require.Equal(t, id, string(translate.PodID("uid-of-x", "thief", newer.Name)), "somebody looked for these names")
+	is := func() string { return nodes(t, on)[id]["namespace:kubernetes.io/metadata.name"] }
+
+	ctx, stop := context.WithTimeout(t.Context(), patient)
+	defer stop()
+	var text safeText
+	opt := New(Options{
+		Kubernetes: c.typed, Dynamic: c.dynamic, Nodes: on.Nodes, Policies: on.Policies, Project: project, Cluster: "uid-of-x",
+		RoomEvery: time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil)),
+	}).opt
+	v := newView(opt)
+	w := newNodeWriter(opt, v)
+	defer w.room.stop()
+	ended := make(chan error, 1)
+	go func() { ended <- v.run(ctx) }()
+	keys := []string{"shop/" + older.Name, "thief/" + newer.Name}
+	holds := func(n int) {
+		eventually(t, "the watch has told of it", func() bool { return len(v.keys()) == n })
+	}
+	c.pod(older)
+	c.pod(newer)
+	require.True(t, v.wait(ctx))
+	require.True(t, w.begin(ctx))
+	require.Equal(t, "shop", is())
+	require.NoError(t, w.some(ctx, keys))
+	require.NoError(t, w.some(ctx, keys[1:]))
+	require.Equal(t, "shop", is())
+	require.Equal(t, 1, strings.Count(text.String(), "is left out"), text.String())
+	require.Contains(t, text.String(), "object="+keys[1])
+
+	// What goes takes nothing of the other with it.
+	require.NoError(t, c.typed.CoreV1().Pods("thief").Delete(ctx, newer.Name, metav1.DeleteOptions{}))
+	holds(1)
+	require.NoError(t, w.some(ctx, keys[1:]))
+	require.Equal(t, "shop", is())
+	c.pod(newer)
+	holds(2)
+	require.NoError(t, c.typed.CoreV1().Pods("shop").Delete(ctx, older.Name, metav1.DeleteOptions{}))
+	holds(1)
+	require.NoError(t, w.some(ctx, keys))
+	require.Equal(t, "thief", is())
+	require.NoError(t, c.typed.CoreV1().Pods("thief").Delete(ctx, newer.Name, metav1.DeleteOptions{}))
+	holds(0)
+	require.NoError(t, w.some(ctx, keys))
+	require.Empty(t, is())
+	stop()
+	require.NoError(t, <-ended)
+}

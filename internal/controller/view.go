@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -338,6 +339,25 @@ func (v *view) pod(key string) (p translate.Pod, ok bool) {
 		p.Of = ns.(*corev1.Namespace).Labels
 	}
 	return p, len(p.Addresses) > 0
+}
+
+// before reports whether a pod or machine was made before another; one that is there no more
+// comes last.
+func (v *view) before(key, other string) bool {
+	made := func(key string) (time.Time, bool) {
+		in := v.pods
+		if isMachine(key) {
+			in, key = v.machines, strings.TrimPrefix(key, "/")
+		}
+		obj, there, err := in.GetStore().GetByKey(key)
+		if err != nil || !there {
+			return time.Time{}, false
+		}
+		return obj.(metav1.Object).GetCreationTimestamp().Time, true
+	}
+	a, _ := made(key)
+	b, there := made(other)
+	return !there || cmp.Or(a.Compare(b), strings.Compare(key, other)) < 0
 }
 
 // machine is a machine as the plane sees it.
