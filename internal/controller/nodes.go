@@ -121,7 +121,9 @@ func (w *nodeWriter) found(n resource.Node) {
 		delete(w.others, id)
 		return
 	}
-	w.others[id] = w.others[id]
+	if _, known := w.others[id]; !known {
+		w.others[id] = false
+	}
 }
 
 // ask looks whether the plane has nodes of somebody else under the names of machines that
