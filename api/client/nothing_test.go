@@ -27,3 +27,13 @@ func TestNothingIsNoList(t *testing.T) {
 	require.ErrorAs(t, err, &u)
 	require.ErrorContains(t, u, "204 No Content")
 }
+
+func TestAPageOfSomethingBetweenIsNoTable(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		_, _ = w.Write([]byte("<html>sign in"))
+	})
+	_, err := s.Datapath.Table(t.Context(), "n1", client.TableQuery{})
+	var u *client.UnavailableError
+	require.ErrorAs(t, err, &u)
+	require.ErrorContains(t, u, "no JSON")
+}
