@@ -4,6 +4,8 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,7 +74,10 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 		return t, nil
 	}
 	if t.Body, err = ask.decode(res); err == nil {
-		return t, nil
+		if json.Valid(t.Body) {
+			return t, nil
+		}
+		err = errNoJSON
 	}
 	if ask.Held != nil && ctx.Err() == nil {
 		ask.Held = nil
@@ -80,6 +85,9 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 	}
 	return Table{}, d.c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
 }
+
+// errNoJSON: what is passed on as it came must not be the page of something between.
+var errNoJSON = errors.New("it is no JSON; see what stands between")
 
 // decode reads an answer in any of the codings that were asked for.
 func (ask TableQuery) decode(res *http.Response) ([]byte, error) {

@@ -199,13 +199,19 @@ func retryAfter(res *http.Response) time.Duration {
 }
 
 // do sends a request and reads a JSON answer into out, when that is not nil.
+// A plane has 204 for what is deleted and a body for what is read: another success
+// comes from something between, such as a page to sign in, and nothing was done or found.
 func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, error) {
 	res, err := c.send(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	if out == nil || res.StatusCode == http.StatusNoContent {
+	nothing := res.StatusCode == http.StatusNoContent
+	if q.method == http.MethodDelete && out == nil && !nothing || q.method == http.MethodGet && out != nil && nothing {
+		return res, &UnavailableError{c.Address(), fmt.Errorf("it answered %s %s with %s, as no plane does; see what stands between", q.method, res.Request.URL.Path, res.Status)}
+	}
+	if out == nil || nothing {
 		return res, nil
 	}
 	if err := json.NewDecoder(bounded(res.Body)).Decode(out); err != nil {
