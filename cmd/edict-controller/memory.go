@@ -11,7 +11,8 @@ const groupSpare = 10
 
 // staysWithinGroup has the collector keep to the limit of the process's control group, unless
 // the operator gave it one with GOMEMLIMIT. Pods and policies of a large cluster are read at
-// once at the start, and a group ends a process that takes more.
+// once at the start, and a group ends a process that takes more. (The setter of memlimit takes
+// an empty GOMEMLIMIT for a limit.)
 func staysWithinGroup(limit func() (uint64, error)) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

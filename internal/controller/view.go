@@ -181,8 +181,8 @@ func (v *view) watchPolicies(ctx context.Context, watch func(context.Context, sc
 					continue
 				}
 				of := dynamicinformer.NewFilteredDynamicInformer(v.opt.Dynamic, k, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-				while, stop := context.WithCancel(ctx)
-				if failed = watch(while, k, of); failed != nil {
+				served, stop := context.WithCancel(ctx)
+				if failed = watch(served, k, of); failed != nil {
 					stop()
 					return nil
 				}

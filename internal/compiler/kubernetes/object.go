@@ -56,7 +56,7 @@ type object struct {
 	tier            policy.Tier
 	priority        uint32
 	ingress, egress *section // nil: the object does not speak of it
-	left            bool     // out: it cannot be read, though its name is its own
+	leftOut         bool     // it cannot be read, and nobody else gets its slugs
 }
 
 // sections are those that the object speaks of.
@@ -155,7 +155,7 @@ func readObject(v value, k *kind, opt Options) []*object {
 	}
 	if !known || !k.read(o, fields["spec"]) {
 		v.lose("%s is left out", o.id())
-		o.left = true
+		o.leftOut = true
 	}
 	return []*object{o}
 }

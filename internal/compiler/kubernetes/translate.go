@@ -91,7 +91,7 @@ type translator struct {
 func (t *translator) unique() {
 	seen, taken := map[string]bool{}, map[string]*object{}
 	t.objects = slices.DeleteFunc(t.objects, func(o *object) bool {
-		if !o.left && seen[o.id()] {
+		if !o.leftOut && seen[o.id()] {
 			o.at.lose("%s is written twice; the second is left out", o.id())
 			return true
 		}
@@ -104,10 +104,10 @@ func (t *translator) unique() {
 		for _, slug := range o.slugs() {
 			taken[slug] = o
 		}
-		if !o.left {
+		if !o.leftOut {
 			seen[o.id()] = true
 		}
-		return o.left
+		return o.leftOut
 	})
 }
 
