@@ -45,7 +45,3 @@ func (s *Signer) SealDocument(e Envelope) ([]byte, error) {
 	}
 	return append(doc, '\n'), nil
 }
-
-// Parse reads an envelope as strictly as TrustSet.Open, but verifies nothing:
-// what it says is what somebody wrote.
-func Parse(doc []byte) (Envelope, error) { return parseEnvelope(doc) }

@@ -1,6 +1,7 @@
 package artifact_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -57,6 +58,28 @@ func TestSealedEnvelope(t *testing.T) {
 	e.SchemaVersion = "1.0"
 	e.Signature = artifact.Signature{Alg: "ed25519", KeyID: s.KeyID(), Value: sig}
 	require.Equal(t, e, got)
+}
+
+// Parse gives the part of the document that is the payload, as it stands there; Open a copy of it.
+func TestThePayloadStandsInTheDocument(t *testing.T) {
+	s := signer(t)
+	for _, payload := range []string{"null", "7", `""`, `[ ]`, "{ \"a\" :\n[1, {\"payload\":2}] }"} {
+		e := sample()
+		e.Payload = []byte(payload)
+		doc, err := s.Seal(e)
+		require.NoError(t, err)
+		for _, around := range []string{`"payload":`, "\"payload\" : \n\t"} {
+			text := []byte(" " + strings.Replace(string(doc), `"payload":`+payload, around+payload+" ", 1))
+			parsed, err := artifact.Parse(text)
+			require.NoError(t, err)
+			require.Equal(t, payload, string(parsed.Payload))
+			opened, err := trusting(s, "policy").Open(text)
+			require.NoError(t, err)
+			copy(text[bytes.Index(text, []byte(around)):], strings.Repeat("x", len(around)+len(payload)))
+			require.Equal(t, payload, string(opened.Payload))
+			require.Equal(t, strings.Repeat("x", len(payload)), string(parsed.Payload))
+		}
+	}
 }
 
 func TestSealNeedsAnEnvelopeThatCanBeSigned(t *testing.T) {

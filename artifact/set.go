@@ -116,7 +116,7 @@ func (c *setCheck) open(d Document, trust *TrustSet) (Contents, bool) {
 		c.fault(d.Part, fmt.Errorf("%w: it is there twice", ErrNotOneSet))
 		return Contents{}, false
 	}
-	e, err := parseEnvelope(d.Text)
+	e, err := Parse(d.Text)
 	if err != nil {
 		c.version[d.Part] = 0
 		c.fault(d.Part, err)
