@@ -89,16 +89,8 @@ func (t *Tree) same(s rete.NodeSet, trust *artifact.TrustSet) bool {
 		if i < 0 || files[i].Envelope.Version != files[0].Envelope.Version {
 			return false // a set has one version
 		}
-		signed, err := files[i].verify(trust)
-		if err != nil {
-			return false
-		}
-		e := files[i].Envelope
-		if samePayload(e.Payload, a.Payload) {
-			continue
-		}
-		e.Payload = a.Payload
-		if now, err := e.SigningBytes(); err != nil || !bytes.Equal(signed, now) {
+		held := files[i].Envelope
+		if err := files[i].verify(trust); err != nil || !samePayload(held.Payload, a.Payload) && !sameSigned(held.Payload, a.Payload) {
 			return false
 		}
 	}
@@ -127,6 +119,13 @@ func samePayload(held, now []byte) bool {
 		now = now[1:]
 	}
 	return len(now) == 0
+}
+
+// sameSigned says whether two payloads are one to who signs them.
+func sameSigned(held, now []byte) bool {
+	a, err1 := artifact.Canonical(held)
+	b, err2 := artifact.Canonical(now)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }
 
 // Empty says whether the plan changes nothing.

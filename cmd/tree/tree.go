@@ -33,20 +33,19 @@ type File struct {
 
 // verdict is what was found when the file was verified last.
 type verdict struct {
-	trust  *artifact.TrustSet
-	signed []byte
-	err    error
+	trust *artifact.TrustSet
+	err   error
 }
 
 // verify is TrustSet.Verify, once for each file: a compile asks more than once. A
 // file is verified by one goroutine at a time.
-func (f File) verify(trust *artifact.TrustSet) (signed []byte, err error) {
+func (f File) verify(trust *artifact.TrustSet) error {
 	v := f.verdict
 	if v.trust != trust {
 		v.trust = trust
-		v.signed, v.err = trust.Verify(f.Envelope)
+		_, v.err = trust.Verify(f.Envelope)
 	}
-	return v.signed, v.err
+	return v.err
 }
 
 // maxArtifact is the most bytes of one file.
