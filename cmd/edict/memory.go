@@ -79,14 +79,6 @@ func staysWithinGroup() {
 	}
 }
 
-// collectSeldom is for a command that reads a little, keeps it and ends: a third of its
-// time would go into collecting what is of use to the end. An operator's GOGC stays.
-func collectSeldom() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(seldom)
-	}
-}
-
 func (t *gcTuner) run(ctx context.Context) {
 	ticker := time.NewTicker(t.every)
 	defer ticker.Stop()

@@ -91,7 +91,7 @@ func filesFlagMaybe(cmd *cobra.Command, files *[]string) {
 
 // drafts reads and checks files, and tells every fault.
 func (a policyCommands) drafts(files []string) ([]author.Draft, error) {
-	collectSeldom()
+	cli.CollectSeldom(seldom)
 	docs, faults := document.Load(files, a.stdin)
 	drafts, broken := author.Drafts(docs)
 	if err := a.reportFaults(append(faults, broken...)); err != nil {

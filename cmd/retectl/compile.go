@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,10 @@ import (
 
 // compiledDir is where the tree lies in a repository.
 var compiledDir = filepath.Join(".flor", "compiled")
+
+// garbage is what may gather before it is collected, in percent of what is in use. The tree
+// that is read is in use to the end.
+const garbage = 200
 
 // compileOptions are the flags of compile.
 type compileOptions struct {
@@ -89,17 +94,7 @@ func parseTime(cmd *cobra.Command, text string) (time.Time, error) {
 }
 
 func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at time.Time) error {
-	m, err := a.judged(r, o.replaced()...)
-	if err != nil {
-		return err
-	}
-	signer, err := openSigner(m, o)
-	if err != nil {
-		return err
-	}
-	if at, err = generatedAt(r, at); err != nil {
-		return err
-	}
+	cli.CollectSeldom(garbage)
 	out, err := r.output(o.out)
 	if err != nil {
 		return err
@@ -109,8 +104,20 @@ func (a *app) compile(ctx context.Context, r *repository, o compileOptions, at t
 		return err
 	}
 	defer unlock()
-	held, err := readTree(out)
+	reading, err := readingTree(out)
 	if err != nil {
+		return err
+	}
+	m, err := a.judged(r, o.replaced()...)
+	held, unread := reading()
+	if err = cmp.Or(err, unread); err != nil {
+		return err
+	}
+	signer, err := openSigner(m, o)
+	if err != nil {
+		return err
+	}
+	if at, err = generatedAt(r, at); err != nil {
 		return err
 	}
 	trusted, err := trust(m)
@@ -223,13 +230,25 @@ func (a *app) summary(p *tree.Plan, out string) error {
 // readTree reads the tree at out, after what a crash may have left is put
 // right. There need not be one.
 func readTree(out string) (*tree.Tree, error) {
+	reading, err := readingTree(out)
+	if err != nil {
+		return nil, err
+	}
+	return reading()
+}
+
+// readingTree is readTree beside what a caller does before it asks for the tree, as it
+// has to: judging a repository leaves a core idle.
+func readingTree(out string) (wait func() (*tree.Tree, error), err error) {
 	if err := tree.Recover(tree.Disk{}, out); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(out); errors.Is(err, fs.ErrNotExist) {
-		return &tree.Tree{}, nil
+		return func() (*tree.Tree, error) { return &tree.Tree{}, nil }, nil
 	}
-	return tree.Read(os.DirFS(out))
+	wait = sync.OnceValues(func() (*tree.Tree, error) { return tree.Read(os.DirFS(out)) })
+	go func() { _, _ = wait() }()
+	return wait, nil
 }
 
 // openSigner loads the signing key, and refuses one that is not that of the
