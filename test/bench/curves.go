@@ -28,8 +28,11 @@ type curve struct {
 }
 
 const (
-	curveBlocks = 5 // of events, each timed as a whole
-	curveEvents = 200
+	curveWarm   = 200 // events before the first that is timed
+	curveBlocks = 5   // of events, each timed as a whole
+	// A block lasts longer than what growing left to do in the background, and than from one
+	// collection to the next: of fewer events it is chance whether they fall within it.
+	curveEvents = 4_000
 	// A curve is steeper than n log n when its exponent is larger by more than medians of one
 	// run differ by.
 	curveNoise = 0.05
@@ -148,13 +151,13 @@ func (c *curve) at(e *env, n int) (p point, err error) {
 		return p, err
 	}
 	fold.Feed(forgetful{})
-	if _, err := t.time(curveEvents, func(i int) policy.Event { return event(i) }); err != nil {
+	if _, err := t.time(curveWarm, func(i int) policy.Event { return event(i) }); err != nil {
 		return p, err
 	}
 	p = point{n: n, heap: float64(held()-before) / (1 << 20)}
 	for block := range curveBlocks {
 		began := cpuSeconds()
-		if _, err := t.time(curveEvents, func(i int) policy.Event { return event((block+1)*curveEvents + i) }); err != nil {
+		if _, err := t.time(curveEvents, func(i int) policy.Event { return event(curveWarm + block*curveEvents + i) }); err != nil {
 			return p, err
 		}
 		p.cost = append(p.cost, (cpuSeconds()-began)*1e6/curveEvents)
