@@ -24,12 +24,12 @@ var measures = []measure{
 	{"nats", "one revision to every node's message with a listener over NATS, signed, strict", sentNATS},
 	{"fold", "a label-heavy log folded into the store", foldLog},
 	{"w1", "nodes in small groups, from memory", measureSpan("w1", recorded, func(_, user, resident *line) {
-		user.atMost(3)
-		resident.atMost(600)
+		user.atMost(1.2)
+		resident.atMost(250)
 	})},
 	{"w1-full", "the same, from the log into the store", measureSpan("w1", rebuilt, func(wall, user, _ *line) {
 		wall.atMost(4)
-		user.atMost(7)
+		user.atMost(3.5)
 	})},
 	{"w1-follow", "the same, as a worker follows the log", measureSpan("w1", live, func(_, _, _ *line) {})},
 	{"w2", "many policies with one selector, from memory", measureSpan("w2", recorded, func(wall, _, _ *line) { wall.atMost(0.5) })},
