@@ -216,6 +216,9 @@ func (f *serveFlags) complete(cmd *cobra.Command) (err error) {
 			return cli.Usage(cmd, "--roles %q: want api, relay, or api,relay", role)
 		}
 	}
+	if !f.opt.NoAPI && f.opt.HTTP == "" { // such as a variable of a script that is not set
+		return cli.Usage(cmd, `--http "": want host:port, such as 127.0.0.1:8080; with --roles relay no API is served`)
+	}
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
 		return cli.Usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
 	}
