@@ -127,6 +127,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 		return err
 	}
 	cli.OutliveReaders()
+	a.serves.Store(true)
 	f.opt.Log, f.opt.Version = log, version()
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
