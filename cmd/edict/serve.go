@@ -346,6 +346,8 @@ func clearReady(path string) error {
 	fault := func(err error) error { return &datadir.UnusableError{What: "--ready-file", Err: err} }
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fault(fmt.Errorf("%s is a directory; name a file", path))
+	} else if err == nil && !info.Mode().IsRegular() { // such as /dev/null, which would be removed
+		return fault(fmt.Errorf("%s is no regular file; name one that may be replaced", path))
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".ready-*")
 	if err != nil {
