@@ -10,20 +10,29 @@ import (
 
 // ReadFile reads a whole file, but no pipe, which would wait for who writes to it.
 func ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
-	}
-	if err != nil {
+	if err := regular("read", name); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(name)
 }
 
-// WriteFile puts a file of this content and mode in the place of whatever was
-// at path, and returns once it is on disk. After a crash the file is the old
-// one or the new one.
+// regular is an error where a path, once links are followed, is no regular file, or nothing.
+func regular(op, path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
+	}
+	return err
+}
+
+// WriteFile puts a file of this content and mode in the place of the file that was
+// at path, if any, and returns once it is on disk. After a crash the file is the old
+// one or the new one. What is no regular file, such as /dev/null, is not replaced: the system
+// needs it.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	if err := regular("replace", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	dir := filepath.Dir(path)
 	temp, err := writeTemp(dir, content, mode)
 	if err != nil {

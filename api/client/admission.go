@@ -67,11 +67,14 @@ func ifVersion(version uint64) Call {
 	}
 }
 
+// dryRun is the parameter of a write that is to be checked only.
+const dryRun = "dry_run"
+
 // DryRun makes a write of an admission policy check everything and write
 // nothing.
 func DryRun(r *http.Request) {
 	q := r.URL.Query()
-	q.Set("dry_run", "true")
+	q.Set(dryRun, "true")
 	r.URL.RawQuery = q.Encode()
 }
 
@@ -117,14 +120,8 @@ func (a Admission) ExplainDecision(ctx context.Context, seq uint64) (resource.De
 // with the seq lastID; empty: from now on. The caller reads server-sent events from it,
 // whose data are decisions, and closes it.
 func (a Admission) DecisionEvents(ctx context.Context, filter url.Values, lastID string) (io.ReadCloser, error) {
-	q := request{
-		method: http.MethodGet, path: []string{"api", "v1", "decisions", "events"}, query: filter,
-		header: http.Header{"Accept": {"text/event-stream"}},
-	}
-	if lastID != "" {
-		q.header.Set("Last-Event-ID", lastID)
-	}
-	res, err := a.c.send(ctx, q)
+	q := request{method: http.MethodGet, path: []string{"api", "v1", "decisions", "events"}, query: filter}
+	res, err := a.c.stream(ctx, q, lastID)
 	if err != nil {
 		return nil, err
 	}

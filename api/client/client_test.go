@@ -152,7 +152,7 @@ func TestARequestThatCameTooSoonIsSentAgain(t *testing.T) {
 				_, _ = w.Write([]byte(`{"status":429,"code":"` + code + `"}`))
 				return
 			}
-			_, _ = w.Write([]byte(`{}`))
+			_, _ = w.Write([]byte(`{"id":"n1"}`))
 		})
 	}
 	put := func(c *client.Client) error {
@@ -186,7 +186,7 @@ func TestARequestThatCameTooSoonIsSentAgain(t *testing.T) {
 }
 
 func TestPathsAreEscaped(t *testing.T) {
-	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write([]byte(`{}`)) })
+	s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = w.Write([]byte(`{"items":[]}`)) })
 	for id, want := range map[string]string{"a b": "a%20b", "a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "a>": "a%3E", "": ""} {
 		_, err := s.Nodes.Rulesets(t.Context(), id)
 		require.NoError(t, err, id)

@@ -4,8 +4,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,25 +67,27 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 		ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified,
 		None: res.StatusCode == http.StatusNoContent,
 	}
+	if t.None && !ask.Audit {
+		return Table{}, d.c.unlike(res)
+	}
 	t.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
 	if t.NotModified || t.None {
 		return t, nil
 	}
 	if t.Body, err = ask.decode(res); err == nil {
-		if json.Valid(t.Body) {
+		var like struct { // all tables have it
+			NodeID string `json:"node_id"`
+		}
+		if err = decode(t.Body, &like); err == nil {
 			return t, nil
 		}
-		err = errNoJSON
 	}
 	if ask.Held != nil && ctx.Err() == nil {
 		ask.Held = nil
 		return d.Table(ctx, id, ask)
 	}
-	return Table{}, d.c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
+	return Table{}, d.c.unfit(ctx, res, err)
 }
-
-// errNoJSON: what is passed on as it came must not be the page of something between.
-var errNoJSON = errors.New("it is no JSON; see what stands between")
 
 // decode reads an answer in any of the codings that were asked for.
 func (ask TableQuery) decode(res *http.Response) ([]byte, error) {

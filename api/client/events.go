@@ -38,6 +38,9 @@ func (c *Client) Events(ctx context.Context, project uuid.UUID, filter url.Value
 		}
 		defer body.Close()
 		for frame, err := range logFrames(body) {
+			if err != nil {
+				err = c.unanswered(ctx, fmt.Errorf("follow the log: %w", err))
+			}
 			if !yield(frame, err) || err != nil {
 				return
 			}
@@ -46,17 +49,15 @@ func (c *Client) Events(ctx context.Context, project uuid.UUID, filter url.Value
 }
 
 func (c *Client) events(ctx context.Context, project uuid.UUID, filter url.Values, after uint64) (io.ReadCloser, error) {
-	q := request{
-		method: http.MethodGet, path: []string{"v1", "events"}, query: filter,
-		header: http.Header{"Accept": {"text/event-stream"}},
-	}
+	q := request{method: http.MethodGet, path: []string{"v1", "events"}, query: filter}
 	if project != uuid.Nil {
 		q.path = []string{"v1", "projects", project.String(), "events"}
 	}
+	last := ""
 	if after > 0 {
-		q.header.Set("Last-Event-ID", strconv.FormatUint(after, 10))
+		last = strconv.FormatUint(after, 10)
 	}
-	res, err := c.send(ctx, q)
+	res, err := c.stream(ctx, q, last)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func logFrames(from io.Reader) iter.Seq2[LogFrame, error] {
 			}
 		}
 		if err := lines.Err(); err != nil {
-			yield(LogFrame{}, fmt.Errorf("follow the log: %w", err))
+			yield(LogFrame{}, err)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func logFrames(from io.Reader) iter.Seq2[LogFrame, error] {
 func readLogFrame(kind, data string) (LogFrame, error) {
 	var e resource.LogEvent
 	if err := json.Unmarshal([]byte(data), &e); err != nil {
-		return LogFrame{}, fmt.Errorf("follow the log: %w", err)
+		return LogFrame{}, err
 	}
 	if kind != "log_event" {
 		return LogFrame{Seq: e.Seq}, nil

@@ -29,7 +29,7 @@ func (c *Client) Facts(ctx context.Context, node string) (seq uint64, facts iter
 	}
 	if seq, err = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64); err != nil {
 		res.Body.Close()
-		return 0, nil, fmt.Errorf("facts: the answer's Edict-Log-Seq: %w", err)
+		return 0, nil, c.unfit(ctx, res, fmt.Errorf("its Edict-Log-Seq: %w; %s", err, between))
 	}
 	return seq, func(yield func(resource.Fact, error) bool) {
 		defer res.Body.Close()

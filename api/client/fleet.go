@@ -22,9 +22,7 @@ func (c *Client) FleetHistory(ctx context.Context) (resource.FleetHistory, error
 // at most one a second. The sequence ends with the stream, or with an error.
 func (c *Client) FleetEvents(ctx context.Context) iter.Seq2[resource.FleetSample, error] {
 	return func(yield func(resource.FleetSample, error) bool) {
-		res, err := c.send(ctx, request{
-			method: http.MethodGet, path: []string{"v1", "fleet", "events"}, header: http.Header{"Accept": {"text/event-stream"}},
-		})
+		res, err := c.stream(ctx, request{method: http.MethodGet, path: []string{"v1", "fleet", "events"}}, "")
 		if err != nil {
 			yield(resource.FleetSample{}, err)
 			return
@@ -38,12 +36,15 @@ func (c *Client) FleetEvents(ctx context.Context) iter.Seq2[resource.FleetSample
 			}
 			var s resource.FleetSample
 			err := json.Unmarshal([]byte(data), &s)
+			if err != nil {
+				err = c.unanswered(ctx, fmt.Errorf("follow the fleet: %w", err))
+			}
 			if !yield(s, err) || err != nil {
 				return
 			}
 		}
 		if err := lines.Err(); err != nil {
-			yield(resource.FleetSample{}, fmt.Errorf("follow the fleet: %w", err))
+			yield(resource.FleetSample{}, c.unanswered(ctx, fmt.Errorf("follow the fleet: %w", err)))
 		}
 	}
 }

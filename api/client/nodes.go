@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -99,14 +100,26 @@ type StateQuery struct {
 
 // State reads a node's whole desired state.
 func (ns Nodes) State(ctx context.Context, id string, ask StateQuery) (State, error) {
-	body, res, err := ns.c.whole(ctx, ask, "v1", "nodes", id, "state")
+	res, err := ns.c.state(ctx, ask, url.Values{}, nil, "v1", "nodes", id, "state")
 	if err != nil {
 		return State{}, err
 	}
-	s := State{Body: body, ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
+	defer res.Body.Close()
+	s := State{ETag: res.Header.Get("ETag"), NotModified: res.StatusCode == http.StatusNotModified}
 	s.LogSeq, _ = strconv.ParseUint(res.Header.Get(wire.HeaderLogSeq), 10, 64)
+	if !s.NotModified {
+		if s.Body, err = ns.c.read(ctx, res); err != nil {
+			return State{}, err
+		}
+		var like struct { // all states have it; the rest is for who reads the state
+			Peers json.RawMessage `json:"peers"`
+		}
+		if err := decode(s.Body, &like); err != nil {
+			return State{}, ns.c.unfit(ctx, res, err)
+		}
+	}
 	if s.EventID, err = standsAt(res.Header); err != nil {
-		return State{}, fmt.Errorf("state of node %s: %w", id, err)
+		return State{}, ns.c.unfit(ctx, res, err)
 	}
 	return s, nil
 }
@@ -115,7 +128,7 @@ func (ns Nodes) State(ctx context.Context, id string, ask StateQuery) (State, er
 func standsAt(h http.Header) (policy.EventID, error) {
 	id, err := policy.ParseEventID(h.Get(wire.HeaderEventID))
 	if err != nil {
-		err = fmt.Errorf("the answer's Edict-Event-Id: %w", err)
+		err = fmt.Errorf("its Edict-Event-Id: %w; %s", err, between)
 	}
 	return id, err
 }
@@ -140,14 +153,7 @@ func (ns Nodes) Diff(ctx context.Context, id, from, to string) (resource.NodeDif
 // events from it, and closes it. Following
 // a node over cuts is package node's business.
 func (ns Nodes) Events(ctx context.Context, id, lastID string) (io.ReadCloser, error) {
-	q := request{
-		method: http.MethodGet, path: []string{"v1", "nodes", id, "events"},
-		header: http.Header{"Accept": {"text/event-stream"}},
-	}
-	if lastID != "" {
-		q.header.Set("Last-Event-ID", lastID)
-	}
-	res, err := ns.c.send(ctx, q)
+	res, err := ns.c.stream(ctx, request{method: http.MethodGet, path: []string{"v1", "nodes", id, "events"}}, lastID)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +168,10 @@ func (ns Nodes) Artifacts(ctx context.Context, node string) (items []resource.Ar
 	if err != nil {
 		return nil, 0, err
 	}
-	id, err = standsAt(res.Header)
-	return out.Items, id, err
+	if id, err = standsAt(res.Header); err != nil {
+		return nil, 0, ns.c.unfit(ctx, res, err)
+	}
+	return out.Items, id, nil
 }
 
 // ReportApplied reports what a node applied.

@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
-	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -105,8 +105,18 @@ func above(after uint64, limit int) url.Values {
 
 // Live returns nil when the process answers.
 func (c *Client) Live(ctx context.Context) error {
-	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"livez"}}, nil)
-	return err
+	res, err := c.send(ctx, request{method: http.MethodGet, path: []string{"livez"}})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err = c.read(ctx, res); err != nil {
+		return err
+	}
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media != "text/plain" {
+		return c.unfit(ctx, res, fmt.Errorf("it is %.80q, and no plain text; %s", media, between))
+	}
+	return nil
 }
 
 // Ready runs the worker's checks. One that fails is a *Problem with Checks.
@@ -115,6 +125,9 @@ func (c *Client) Ready(ctx context.Context) (resource.Readiness, error) {
 	_, err := c.do(ctx, request{
 		method: http.MethodGet, path: []string{"readyz"}, query: url.Values{"verbose": {"true"}}, once: true,
 	}, &out)
+	if err == nil && out.Checks == nil { // a status others say, too
+		err = &UnavailableError{c.Address(), fmt.Errorf(`answer of /readyz: it has no "checks"; %s`, between)}
+	}
 	return out, err
 }
 
@@ -139,5 +152,5 @@ func (c *Client) raw(ctx context.Context, path ...string) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	return io.ReadAll(res.Body)
+	return c.read(ctx, res)
 }

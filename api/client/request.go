@@ -199,26 +199,30 @@ func retryAfter(res *http.Response) time.Duration {
 }
 
 // do sends a request and reads a JSON answer into out, when that is not nil.
-// A plane has 204 for what is deleted and a body for what is read: another success
-// comes from something between, such as a page to sign in, and nothing was done or found.
+// A plane has 204 for what is deleted or would change something, and a body for what is read or
+// changed: another success comes from something between, such as a page to sign in, and nothing
+// was done or found.
 func (c *Client) do(ctx context.Context, q request, out any) (*http.Response, error) {
 	res, err := c.send(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	nothing := res.StatusCode == http.StatusNoContent
-	if q.method == http.MethodDelete && out == nil && !nothing || q.method == http.MethodGet && out != nil && nothing {
-		return res, &UnavailableError{c.Address(), fmt.Errorf("it answered %s %s with %s, as no plane does; see what stands between", q.method, res.Request.URL.Path, res.Status)}
-	}
-	if out == nil || nothing {
+	if out == nil {
+		if q.method == http.MethodDelete && res.StatusCode != http.StatusNoContent {
+			return res, c.unlike(res)
+		}
 		return res, nil
 	}
-	if err := json.NewDecoder(bounded(res.Body)).Decode(out); err != nil {
-		if ctx.Err() != nil {
-			return res, ctx.Err()
-		}
-		return res, &UnavailableError{c.Address(), fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err)}
+	if res.StatusCode == http.StatusNoContent && res.Request.URL.Query().Has(dryRun) {
+		return res, nil
+	}
+	body, err := c.read(ctx, res)
+	if err != nil {
+		return res, err
+	}
+	if err := decode(body, out); err != nil {
+		return res, c.unfit(ctx, res, err)
 	}
 	return res, nil
 }
@@ -309,24 +313,4 @@ func (c *Client) state(ctx context.Context, ask StateQuery, query url.Values, he
 		return nil, &UnavailableError{c.Address(), errUnasked}
 	}
 	return res, err
-}
-
-// errUnasked: who believed the answer would take what it has, or nothing, for the state.
-var errUnasked = errors.New("it answered 304 Not Modified, and was not asked whether something changed; see what stands between")
-
-// whole reads an answer as it came; nil when it is not modified.
-func (c *Client) whole(ctx context.Context, ask StateQuery, path ...string) ([]byte, *http.Response, error) {
-	res, err := c.state(ctx, ask, url.Values{}, nil, path...)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode == http.StatusNotModified {
-		return nil, res, nil
-	}
-	body, err := io.ReadAll(bounded(res.Body))
-	if err != nil {
-		return nil, nil, c.unanswered(ctx, fmt.Errorf("answer of %s: %w", res.Request.URL.Path, err))
-	}
-	return body, res, nil
 }

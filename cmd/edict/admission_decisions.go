@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -152,21 +151,30 @@ func (a admissionCommands) followDecisions(ctx context.Context, c *client.Client
 		}
 		var d resource.Decision
 		if err := json.Unmarshal([]byte(text), &d); err != nil {
-			return fmt.Errorf("read a decision: %w", err)
+			return cli.Failed(cli.Unavailable, "what the plane sent is no decision: %v; see what stands between", err)
 		}
-		switch {
-		case a.format != formatTable:
-			fmt.Fprintln(a.stdout, text)
-		case shown != nil:
-			if err := shown.row(decisionRow(d)); err != nil {
-				return err
-			}
-		default:
-			fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(decisionRow(d), "  "), ""))
+		if err := a.printDecision(d, text, shown); err != nil {
+			return err
 		}
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	return cmp.Or(lines.Err(), cli.Failed(cli.Unavailable, "the plane has ended the stream"))
+	if err := lines.Err(); err != nil {
+		return cli.Failed(cli.Unavailable, "the stream of the plane has broken: %v", err)
+	}
+	return cli.Failed(cli.Unavailable, "the plane has ended the stream")
+}
+
+// printDecision prints one that came as text.
+func (a admissionCommands) printDecision(d resource.Decision, text string, shown *followed) (err error) {
+	switch {
+	case a.format != formatTable:
+		_, err = fmt.Fprintln(a.stdout, text)
+	case shown != nil:
+		err = shown.row(decisionRow(d))
+	default:
+		_, err = fmt.Fprintln(a.stdout, cli.Escaped(strings.Join(decisionRow(d), "  "), ""))
+	}
+	return err
 }

@@ -129,6 +129,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 		return err
 	}
 	cli.OutliveReaders()
+	a.serves.Store(true)
 	shown, err := a.creds.http(cmd, c.Server())
 	if err != nil {
 		return err

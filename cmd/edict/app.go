@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +29,7 @@ const defaultServer = "http://127.0.0.1:8080"
 type app struct {
 	console
 	connection
+	serves atomic.Bool // the command runs a plane or an agent
 }
 
 // connection is the plane that a command speaks to, by its flags.

@@ -83,25 +83,24 @@ func (c *planeContext) complete(cmd *cobra.Command) (err error) {
 }
 
 func (a contextCommands) addContext(cmd *cobra.Command, c planeContext, use bool) error {
-	f, err := readContexts()
-	if err != nil {
-		return err
-	}
 	outcome := "added"
-	if at, err := f.find(c.Name); err == nil {
-		a.keepOf(cmd, f.Contexts[at], &c)
-		f.Contexts[at], outcome = c, "configured"
-	} else {
-		f.Contexts = append(f.Contexts, c)
-	}
-	if c.Server == "" {
-		return cli.Required(cmd, "server")
-	}
-	slices.SortFunc(f.Contexts, func(x, y planeContext) int { return cmp.Compare(x.Name, y.Name) })
-	if use {
-		f.Current = c.Name
-	}
-	if err := f.write(); err != nil {
+	err := changeContexts(cmd.Context(), func(f *contextFile) error {
+		if at, err := f.find(c.Name); err == nil {
+			a.keepOf(cmd, f.Contexts[at], &c)
+			f.Contexts[at], outcome = c, "configured"
+		} else {
+			f.Contexts = append(f.Contexts, c)
+		}
+		if c.Server == "" {
+			return cli.Required(cmd, "server")
+		}
+		slices.SortFunc(f.Contexts, func(x, y planeContext) int { return cmp.Compare(x.Name, y.Name) })
+		if use {
+			f.Current = c.Name
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "context/%s %s\n", c.Name, outcome)
@@ -145,17 +144,16 @@ func (a contextCommands) contextUseCommand() *cobra.Command {
 func (a contextCommands) onContext(use, short string, change func(f *contextFile, at int) string) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " NAME", Short: short, Args: cli.Args(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := readContexts()
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var outcome string
+			err := changeContexts(cmd.Context(), func(f *contextFile) error {
+				at, err := f.find(args[0])
+				if err == nil {
+					outcome = change(f, at)
+				}
 				return err
-			}
-			at, err := f.find(args[0])
+			})
 			if err != nil {
-				return err
-			}
-			outcome := change(&f, at)
-			if err := f.write(); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.stdout, "context/%s %s\n", args[0], outcome)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/access"
 )
 
 // planeContext is a plane that a person names, and who they are there. It holds no
@@ -69,17 +71,35 @@ func readContexts() (f contextFile, err error) {
 	return f, nil
 }
 
-// write replaces the file as a whole.
-func (f contextFile) write() error {
+// changeContexts has the file as change leaves it, or as it was when that fails. Commands that
+// do so at once wait for each other.
+func changeContexts(ctx context.Context, change func(*contextFile) error) error {
 	path, err := contextPath()
 	if err != nil {
 		return cli.Failed(cli.Unreadable, "contexts: %v", err)
 	}
-	text, err := json.MarshalIndent(f, "", "  ")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	release, err := access.Alone(ctx, path)
+	if err != nil {
+		return fmt.Errorf("contexts: %w", err)
+	}
+	defer release()
+	f, err := readContexts()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := change(&f); err != nil {
+		return err
+	}
+	return f.write(path)
+}
+
+// write replaces the file as a whole.
+func (f contextFile) write(path string) error {
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
 		return err
 	}
 	made, err := os.CreateTemp(filepath.Dir(path), "contexts-*") // of mode 0600

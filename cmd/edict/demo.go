@@ -38,6 +38,7 @@ Every number that is printed is checked. Exit code 1 means that something differ
 			if opt.Binary, err = os.Executable(); err != nil {
 				return err
 			}
+			a.serves.Store(true)
 			err = tell(cmd.Context(), opt)
 			if err != nil && cmd.Context().Err() == nil {
 				return cli.Failed(cli.Differs, "%v", err)

@@ -131,7 +131,7 @@ func (a eventCommands) eventFilter(cmd *cobra.Command, c *client.Client, project
 // momentOf reads a flag that names a moment, or how long ago it was, as routes want it.
 func momentOf(cmd *cobra.Command, flag, text string, now time.Time) (string, error) {
 	at, err := time.Parse(time.RFC3339, text)
-	if ago, notAgo := time.ParseDuration(text); notAgo == nil {
+	if ago, notAgo := time.ParseDuration(text); notAgo == nil && ago >= 0 {
 		at, err = now.Add(-ago), nil
 	}
 	if err != nil {

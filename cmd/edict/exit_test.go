@@ -137,3 +137,27 @@ func TestWhatADiskRefusesHasItsOwnExitCodes(t *testing.T) {
 		require.Equal(t, code, exitCode(fmt.Errorf("write a segment: %w", &fs.PathError{Op: "write", Path: "x", Err: errno})), errno.Error())
 	}
 }
+
+// What answers in a plane's place is no plane without anything.
+func TestWhatNoPlaneAnswersIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for media, body := range map[string]string{"application/json": "{}", "text/event-stream": "event: log_event\ndata: {\"se"} {
+		between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			if body != "{}" {
+				w.Header().Set("Content-Length", "4096") // it is cut
+			}
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(between.Close)
+		for _, args := range []string{
+			"policy list", "node list -o json", "status", "probe readyz", "probe livez", "node state n1", "datapath show n1", "events", "events -w",
+			"admission decisions -w", "key list", "audit",
+		} {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), append(strings.Fields(args), "--server", between.URL), strings.NewReader(""), &stdout, &stderr)
+			require.Equal(t, cli.Unavailable, code, "%s: %s", args, &stderr)
+			require.Empty(t, stdout.String(), args)
+		}
+	}
+}

@@ -13,17 +13,29 @@ import (
 
 func TestLinesAreCountedAndInflated(t *testing.T) {
 	const text = "one\ntwo\n"
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := io.WriteString(z, text)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
+	pack := func(text string) []byte {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := io.WriteString(z, text)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		return packed.Bytes()
+	}
 
 	for _, c := range []struct {
 		name  string
 		bytes []byte
+		want  string
 		total int64
-	}{{"plain", []byte(text), 2}, {"packed", packed.Bytes(), 0}, {"short", []byte("x"), 0}, {"empty", nil, 0}} {
+	}{
+		{"plain", []byte(text), text, 2},
+		{"packed", pack(text), text, 0},
+		{"short", []byte("x"), "x", 0},
+		{"empty", nil, "", 0},
+		{"marked, as on Windows", []byte("\ufeff" + text), text, 2},
+		{"marked and packed", pack("\ufeff" + text), text, 0},
+		{"nothing but the mark", []byte("\ufeff"), "", 0},
+	} {
 		file := filepath.Join(t.TempDir(), c.name)
 		require.NoError(t, os.WriteFile(file, c.bytes, 0o600))
 		for _, from := range []string{file, "-"} {
@@ -33,11 +45,7 @@ func TestLinesAreCountedAndInflated(t *testing.T) {
 			got, err := io.ReadAll(r)
 			require.NoError(t, err)
 			require.NoError(t, r.Close())
-			want := string(c.bytes)
-			if c.name == "packed" {
-				want = text
-			}
-			require.Equal(t, want, string(got))
+			require.Equal(t, c.want, string(got), c.name)
 			if from == file {
 				require.Equal(t, c.total, total, c.name)
 			}

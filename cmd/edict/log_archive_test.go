@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +31,27 @@ func archived(t *testing.T, data string, until string) (dir string) {
 	code, _, errs := edict(t, args...)
 	require.Zero(t, code, errs)
 	return dir
+}
+
+// An archive may be larger than anybody waits for.
+func TestLogCatEndsWhenItIsAskedTo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	read := 0
+	var out bytes.Buffer
+	a := archiveCommands{&app{console: console{stdout: &out, stderr: io.Discard, format: formatTable}}}
+	err := a.cat(ctx, func(yield func(streams.Message, error) bool) {
+		for read < 1000 {
+			if read++; read == 3 {
+				cancel()
+			}
+			if !yield(streams.Message{Seq: uint64(read)}, nil) {
+				return
+			}
+		}
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, read)
+	require.Equal(t, 3, strings.Count(out.String(), "\n"), "a title, and what was read before")
 }
 
 // TestWhatLogCatPrintsIsProved, though it lies far before the end of its segment.
@@ -67,7 +89,7 @@ func TestLogCatWritesOutWhatATerminalWouldObey(t *testing.T) {
 	var out bytes.Buffer
 	a := archiveCommands{&app{console: console{stdout: &out, format: formatTable}}}
 	m := streams.Message{Seq: 1, Subject: "edict.log.a.node.\x1b[2Jx", Header: map[string][]string{"ce-type": {"\x1b]0;mine\a"}}}
-	require.NoError(t, a.cat(func(yield func(streams.Message, error) bool) { yield(m, nil) }))
+	require.NoError(t, a.cat(t.Context(), func(yield func(streams.Message, error) bool) { yield(m, nil) }))
 	require.NotContains(t, out.String(), "\x1b")
 	require.Contains(t, out.String(), "[2Jx")
 }

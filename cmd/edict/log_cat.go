@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ segment that is read is proved; no plane is asked.`,
 			if until == 0 {
 				until = math.MaxUint64
 			}
-			return a.cat(ar.Between(from, until))
+			return a.cat(cmd.Context(), ar.Between(from, until))
 		},
 	}
 	a.outputFlag(cmd)
@@ -43,10 +44,13 @@ segment that is read is proved; no plane is asked.`,
 	return cmd
 }
 
-func (a archiveCommands) cat(events iter.Seq2[streams.Message, error]) error {
+func (a archiveCommands) cat(ctx context.Context, events iter.Seq2[streams.Message, error]) error {
 	out := bufio.NewWriter(a.stdout)
 	title, none := a.format == formatTable, true
 	for m, err := range events {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err == nil && title {
 			_, err = fmt.Fprintf(out, catRow, "SEQ", "TIME", "TYPE", "BYTES", "SUBJECT")
 			title = false

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
@@ -19,6 +20,19 @@ func main() {
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// grace is how long a command may go on after a signal. One that waits for a file, such as
+// a pipe that nobody writes to, would go on for ever. Whatever is written is whole or continued by
+// the next run, as after a kill.
+const grace = 10 * time.Second
+
+// grace is how long this command may; 0: what serves ends in order, however long that takes.
+func (a *app) grace() time.Duration {
+	if a.serves.Load() {
+		return 0
+	}
+	return grace
 }
 
 // run is main without the process around it. It returns the exit code.
@@ -33,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	cli.Completion(root)
 	end := a.traceCommands(root)
-	code := a.exit(cli.Execute(ctx, root, cli.Width(stdout)))
+	code := cli.Within(ctx, a.grace, func() int { return a.exit(cli.Execute(ctx, root, cli.Width(stdout))) })
 	if code == cli.Fine {
 		code = a.exit(output.Failed())
 	}

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -94,22 +94,33 @@ func selected(ctx context.Context, c *client.Client, project uuid.UUID, selector
 	return ids, nil
 }
 
-// nodesOfFile are the ids of a file's lines. If a line has none, nobody is removed.
+// maxNodeLine is the longest line that names a node, as the plane has it for nodes that are
+// imported. A file that is another one may have no end of a line.
+const maxNodeLine = 64 << 10
+
+// nodesOfFile are the ids of a file's lines, each once. If a line has none, nobody is removed.
 func (a nodeCommands) nodesOfFile(file string) (ids []string, err error) {
 	input, name, _, err := a.lines(file)
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "%v", err)
 	}
 	defer input.Close()
-	in := bufio.NewReader(input)
+	in := bufio.NewReaderSize(input, maxNodeLine+2) // with its end
+	seen := map[string]bool{}
 	for n := 1; ; n++ {
-		line, err := in.ReadString('\n')
-		if text := strings.TrimSpace(line); text != "" {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, cli.Failed(cli.Unreadable, "%s:%d: the line is longer than %d bytes; nothing was removed", name, n, maxNodeLine)
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
 			var node struct{ ID string }
-			if json.Unmarshal([]byte(text), &node) != nil || node.ID == "" {
+			if json.Unmarshal(text, &node) != nil || node.ID == "" {
 				return nil, cli.Failed(cli.Unreadable, "%s:%d: want a JSON object with the id of a node; nothing was removed", name, n)
 			}
-			ids = append(ids, node.ID)
+			if !seen[node.ID] {
+				ids = append(ids, node.ID)
+			}
+			seen[node.ID] = true
 		}
 		if errors.Is(err, io.EOF) {
 			return ids, nil

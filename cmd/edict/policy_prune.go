@@ -21,6 +21,9 @@ const outcomeDeleted = "deleted"
 
 // check refuses files that another apply of the same owner would leave alone.
 func (a applying) check(cmd *cobra.Command) error {
+	if a.prune == "" && cmd.Flags().Changed("prune") { // such as a variable of a script that is not set
+		return cli.Usage(cmd, `--prune "": want the prefix of an owner's slugs, such as team-a-; without the flag nothing is deleted`)
+	}
 	if a.prune == "" {
 		return nil
 	}

@@ -41,6 +41,9 @@ rollout has stopped or was aborted meanwhile.`,
 			if err != nil {
 				return err
 			}
+			if err := checkTimeout(cmd, timeout); err != nil {
+				return err
+			}
 			if timeout > 0 && !watch {
 				return cli.Usage(cmd, "--timeout is for -w")
 			}

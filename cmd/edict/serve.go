@@ -127,6 +127,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 		return err
 	}
 	cli.OutliveReaders()
+	a.serves.Store(true)
 	f.opt.Log, f.opt.Version = log, version()
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
@@ -215,6 +216,9 @@ func (f *serveFlags) complete(cmd *cobra.Command) (err error) {
 		default:
 			return cli.Usage(cmd, "--roles %q: want api, relay, or api,relay", role)
 		}
+	}
+	if !f.opt.NoAPI && f.opt.HTTP == "" { // such as a variable of a script that is not set
+		return cli.Usage(cmd, `--http "": want host:port, such as 127.0.0.1:8080; with --roles relay no API is served`)
 	}
 	if f.opt.MinFree, err = parseSize(f.minFreeText); err != nil {
 		return cli.Usage(cmd, "--min-free %q: want a size such as 256MiB", f.minFreeText)
@@ -342,6 +346,8 @@ func clearReady(path string) error {
 	fault := func(err error) error { return &datadir.UnusableError{What: "--ready-file", Err: err} }
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fault(fmt.Errorf("%s is a directory; name a file", path))
+	} else if err == nil && !info.Mode().IsRegular() { // such as /dev/null, which would be removed
+		return fault(fmt.Errorf("%s is no regular file; name one that may be replaced", path))
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".ready-*")
 	if err != nil {

@@ -27,6 +27,12 @@ a node can be away and still be sent what it missed, without pulling.
 With -w it is shown again every second: in place on a terminal, one after the
 other in a pipe, and with -o json as one object a line.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rejected && (watch || digest) {
+				return cli.Usage(cmd, "--rejected lists events, once: it excludes --watch and --digest")
+			}
+			if !rejected && cmd.Flags().Changed("after") {
+				return cli.Usage(cmd, "--after goes with --rejected")
+			}
 			c, err := a.client(cmd)
 			if err != nil {
 				return err

@@ -34,6 +34,9 @@ must. Or until they are deleted. While the plane is away it is asked again. Exit
 		Example: `  edict wait policy/shop-app-to-db --for applied --timeout 2m
   edict wait node/db-1 node/web-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkTimeout(cmd, timeout); err != nil {
+				return err
+			}
 			list, err := readWaited(cmd, args, what)
 			if err != nil {
 				return err
@@ -56,6 +59,15 @@ must. Or until they are deleted. While the plane is away it is asked again. Exit
 	cmd.Flags().StringVar(&what, "for", waitApplied, "applied or deleted")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "give up after; 0 never")
 	return cmd
+}
+
+// checkTimeout refuses a time to give up after that is none: who computed it did not mean to
+// wait for ever.
+func checkTimeout(cmd *cobra.Command, timeout time.Duration) error {
+	if timeout < 0 {
+		return cli.Usage(cmd, "--timeout %v: want a time such as 2m, or 0 to wait without end", timeout)
+	}
+	return nil
 }
 
 func readWaited(cmd *cobra.Command, args []string, what string) (list []waited, err error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +45,8 @@ made; the request is sent to the CA.`,
 			if err == nil {
 				err = authority.WriteNew(csrFile, csr)
 			}
-			if err != nil {
-				return err
+			if err != nil { // nobody has the key yet, and the next run makes its own under that name
+				return errors.Join(err, os.Remove(keyFile))
 			}
 			_, err = fmt.Fprintln(a.stdout, id)
 			return err

@@ -14,17 +14,27 @@ import (
 func Main(grace time.Duration, run func(context.Context) int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	return Within(ctx, func() time.Duration { return grace }, func() int { return run(ctx) })
+}
+
+// Within is run's exit code. What run does not end within grace of the end of ctx is left
+// behind; grace is asked for then, and 0 is any time.
+func Within(ctx context.Context, grace func() time.Duration, run func() int) int {
 	ended := make(chan int, 1)
-	go func() { ended <- run(ctx) }()
+	go func() { ended <- run() }()
 	select {
 	case code := <-ended:
 		return code
 	case <-ctx.Done():
 	}
+	most := grace()
+	if most == 0 {
+		return <-ended
+	}
 	select {
 	case code := <-ended:
 		return code
-	case <-time.After(grace):
+	case <-time.After(most):
 		return interrupted
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -24,11 +25,22 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 	return &TokenFile{path: path, last: token}, nil
 }
 
+// maxToken bounds what is read: another file may be large, and a device has no end.
+const maxToken = 1 << 20
+
 // tokenIn reads the one token that a file has.
 func tokenIn(path string) (string, error) {
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return "", Failed(Unreadable, "--token-file: %v", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	if err != nil {
+		return "", Failed(Unreadable, "--token-file: %v", err)
+	}
+	if len(text) > maxToken {
+		return "", Failed(BadUsage, "--token-file %s: longer than %d KiB, which no token is; name the file of one", path, maxToken>>10)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {

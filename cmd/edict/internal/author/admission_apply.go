@@ -56,10 +56,11 @@ func ApplyAdmission(ctx context.Context, p AdmissionPolicies, drafts []Admission
 		for _, i := range left {
 			g.Go(func() error {
 				if gctx.Err() != nil {
-					results[i].Err = ErrNotTried
+					results[i].Err = notTried(ctx)
 					return nil
 				}
 				results[i] = a.apply(gctx, drafts[i])
+				results[i].Err = cutOff(results[i].Err)
 				return gone(results[i].Err)
 			})
 		}

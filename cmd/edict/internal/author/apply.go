@@ -30,16 +30,13 @@ const (
 	Unchanged  = "unchanged"
 )
 
-// Result is what became of one draft. Err is set when nothing did, or when it
-// was not tried because the plane went away.
+// Result is what became of one draft. Err is set when nothing did, when it was not tried
+// (ErrNotTried), or when that is not known (context.Canceled).
 type Result struct {
 	Outcome string
 	Policy  resource.Policy
 	Err     error
 }
-
-// ErrNotTried: an earlier draft found the plane gone.
-var ErrNotTried = errors.New("not tried: the plane is gone")
 
 // workers bounds the requests in flight. The log makes one batch out of what
 // waits together, so more of them cost little and gain little.
@@ -61,10 +58,11 @@ func Apply(ctx context.Context, p Policies, project uuid.UUID, drafts []Draft, d
 	for i, d := range drafts {
 		g.Go(func() error {
 			if gctx.Err() != nil {
-				results[i].Err = ErrNotTried
+				results[i].Err = notTried(ctx)
 				return nil
 			}
 			results[i] = a.apply(gctx, d)
+			results[i].Err = cutOff(results[i].Err)
 			done()
 			return gone(results[i].Err)
 		})

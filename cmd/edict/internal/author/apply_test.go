@@ -157,7 +157,27 @@ func TestApplyGoesOnAfterARefusalButNotWithoutAPlane(t *testing.T) {
 	}}
 	results = apply(t, p, drafts(1, slugs...))
 	require.Less(t, p.writes, 100, "the rest is not tried")
+	require.EqualError(t, results[199].Err, "not tried: the plane is gone")
 	require.ErrorIs(t, results[199].Err, ErrNotTried)
+}
+
+// Who interrupts many writes is told which were not tried, and that others may be written.
+func TestWhatIsInterruptedIsNotSaidToHaveFailed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var slugs []string
+	for i := range 200 {
+		slugs = append(slugs, fmt.Sprintf("p-%d", i))
+	}
+	p := &fakePolicies{live: map[string]resource.Policy{}, fail: func(string, string) error {
+		cancel()
+		return context.Canceled
+	}}
+	results, err := Apply(ctx, p, uuid.New(), drafts(1, slugs...), func() {})
+	require.ErrorIs(t, err, context.Canceled)
+	sent := slices.IndexFunc(results, func(r Result) bool { return errors.Is(r.Err, context.Canceled) })
+	require.GreaterOrEqual(t, sent, 0)
+	require.ErrorContains(t, results[sent].Err, "the plane may have it; apply it again")
+	require.EqualError(t, results[199].Err, "not tried: the command was interrupted")
 }
 
 func TestAWriteThatIsNotVisibleYetIsRepeated(t *testing.T) {

@@ -41,7 +41,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(p.Status)
 		answer(p)
 	case r.URL.Path == "/readyz":
-		answer(resource.Readiness{Checks: f.checks})
+		answer(resource.Readiness{Status: "ready", Checks: append([]resource.Check{}, f.checks...)})
 	case r.URL.Path == "/metrics":
 		_, _ = w.Write([]byte("# HELP edict_build_info x\nedict_build_info{goversion=\"go1\",version=\"v2\"} 1\n"))
 	case f.denied > 0:
