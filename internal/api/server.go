@@ -101,9 +101,14 @@ func shutdown(srv *http.Server, grace time.Duration) error {
 // for in vain is waited for no longer. So is who reads nothing of the end of an answer.
 func bounded(h http.Handler, quiet time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer freshDeadline(w, quiet)()
+		last, rest := freshDeadline(w), quiet
+		defer func() { last(rest) }()
 		if r.ContentLength != 0 {
+			rest += quiet // what is left of the body comes before what is left of the answer
 			body := &brokenBody{ReadCloser: r.Body}
+			// net/http looks at its own request, and waits for no body that it asked
+			// nobody for (Expect: 100-continue).
+			r = r.WithContext(r.Context())
 			r.Body = body
 			bound := func() {
 				wait := quiet

@@ -258,3 +258,37 @@ func TestAStalledBodyIsHeldAsLongAsIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// Who waits for leave to send a body (RFC 9110, 10.1.1) is told at once why it is not wanted,
+// and who stalls in the middle of one is told so before the connection ends.
+func TestARefusalDoesNotWaitForABodyThatNobodyAskedFor(t *testing.T) {
+	const refused = "POST " + policies + " HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n"
+	for request, after := range map[string]time.Duration{
+		refused + "Expect: 100-continue\r\n\r\n": 0,
+		refused + "\r\n{":                        30 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlane(t)
+			l := make(pipes, 1)
+			ctx, stop := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+			client, server := net.Pipe()
+			l <- server
+			defer func() {
+				_ = client.Close()
+				close(l)
+				stop()
+				<-served
+			}()
+			began := time.Now()
+			_, err := io.WriteString(client, request)
+			require.NoError(t, err)
+			res, err := http.ReadResponse(bufio.NewReader(client), nil)
+			require.NoError(t, err, request)
+			require.Equal(t, http.StatusUnsupportedMediaType, res.StatusCode)
+			require.True(t, res.Close, "what follows is no request")
+			require.Equal(t, after, time.Since(began).Round(time.Second), request)
+		})
+	}
+}
