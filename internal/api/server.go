@@ -33,6 +33,9 @@ type Server struct {
 	Trace *slog.Logger
 	// TLS of the listener; nil: none.
 	TLS *tls.Config
+	// Connections is how many are held at most; 0: any number. For one more the one ends that has
+	// been without a request for longest.
+	Connections int
 }
 
 // Run serves until ctx ends, then lets requests finish and returns nil. There
@@ -47,7 +50,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer stopStreams()
 	requests, giveUp := context.WithCancelCause(context.Background())
 	defer giveUp(nil)
+	held := connections{most: s.Connections, log: trace}
 	srv := &http.Server{
+		ConnState:         held.changed,
 		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
 		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
 		IdleTimeout:       2 * time.Minute,

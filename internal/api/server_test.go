@@ -292,3 +292,72 @@ func TestARefusalDoesNotWaitForABodyThatNobodyAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// Who only opens connections must not take the files that the plane needs: for one more the one
+// that asks nothing goes, the oldest first, and none that somebody waits at.
+func TestConnectionsThatAskNothingMakeRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := make(pipes, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		served, leave := make(chan error, 1), make(chan bool)
+		s := api.Server{Connections: 3, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				<-leave
+			}
+			_, _ = io.WriteString(w, "done")
+		})}
+		go func() { served <- s.Run(ctx, l) }()
+		defer func() {
+			close(l)
+			stop()
+			<-served
+		}()
+		open := func() net.Conn {
+			client, server := net.Pipe()
+			t.Cleanup(func() { _ = client.Close() })
+			l <- server
+			synctest.Wait()
+			return client
+		}
+		ask := func(conn net.Conn, path string) {
+			_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		answered := func(conn net.Conn) {
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, res.StatusCode)
+			_, err = io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		ended := func(conn net.Conn) {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+			_, err := conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+		}
+		long := open()
+		ask(long, "/long")
+		silent, idle := open(), open()
+		ask(idle, "/")
+		answered(idle)
+		newest := open()
+		ask(newest, "/long")
+		ended(silent)
+		last := open()
+		ask(last, "/long")
+		ended(idle)
+		ended(open()) // each of the others waits for an answer
+		close(leave)
+		for _, conn := range []net.Conn{long, newest, last} {
+			answered(conn)
+		}
+		ask(newest, "/")
+		answered(newest)
+		again := open()
+		ended(long) // the others asked later
+		ask(again, "/")
+		answered(again)
+	})
+}
