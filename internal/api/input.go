@@ -93,10 +93,13 @@ func (c *call) lenient(into any) error {
 	err = json.Unmarshal(body, into)
 	var wrong *json.SemanticError
 	switch {
+	case err == nil && jsontext.Value(body).Kind() == jsontext.KindNull:
+		return broken(http.StatusBadRequest, policy.CodeWrongType, "", "%s: want an object, found null", at(""))
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return broken(http.StatusBadRequest, policy.CodeWrongType, string(wrong.JSONPointer), "the body is not as this route takes it: %v", wrong)
+		pointer := string(wrong.JSONPointer)
+		return broken(http.StatusBadRequest, policy.CodeWrongType, pointer, "%s: %s", at(pointer), misfit(wrong))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return problem(http.StatusBadRequest, policy.CodeDuplicateKey, "the body names a member twice: %v", err)
 	}
