@@ -142,6 +142,9 @@ func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 			}
 			require.Equal(t, status, report(p).StatusCode)
 			require.Zero(t, applied(), "it has not pulled")
+			require.Equal(t, http.StatusOK, p.do("HEAD", "/v1/nodes/n1/state", "").StatusCode)
+			require.Equal(t, status, report(p).StatusCode)
+			require.Zero(t, applied(), "it has the headers alone")
 			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
 			require.Zero(t, applied(), "pulling is not applying")
 			require.Equal(t, status, report(p).StatusCode)
