@@ -139,6 +139,9 @@ func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
 // its session lends until ends, which is zero otherwise.
 func (a *authorizer) credentials(r *http.Request) (c access.Credentials, ends time.Time, err error) {
 	c.SPIFFE = access.SPIFFEIDs(r.TLS)
+	if n := len(r.Header.Values("Authorization")); n > 1 {
+		return c, ends, problem(http.StatusUnauthorized, CodeUnauthenticated, "Authorization stands %d times, and it is not known whose the request is; send it once", n)
+	}
 	if h := r.Header.Get("Authorization"); h != "" {
 		scheme, token, ok := strings.Cut(h, " ")
 		if token = strings.TrimSpace(token); !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {

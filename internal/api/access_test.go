@@ -447,6 +447,9 @@ func TestCredentialsThatAreNoneAreRefused(t *testing.T) {
 		require.NotContains(t, string(a.body), tokens["admin"])
 	}
 	p.want(200, "", p.do("GET", "/v1/status", "", "Authorization: bearer "+tokens["admin"]))
+	twice := p.do("GET", "/v1/status", "", bearer(tokens["admin"]), bearer(tokens["viewer"]))
+	p.want(401, "unauthenticated", twice) // whose the request is, nobody knows
+	require.Contains(t, string(twice.body), "2 times")
 }
 
 func TestOperatorsRoutesHaveAHandlerOfTheirOwn(t *testing.T) {

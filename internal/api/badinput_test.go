@@ -243,6 +243,17 @@ func (row badInput) refused(t *testing.T, p *plane) {
 	}
 }
 
+// Of two headers one would be left out, and what stands between might have read the other.
+func TestWhatABodyIsIsSaidOnce(t *testing.T) {
+	p := newPlane(t)
+	for _, again := range []string{"Content-Type: text/plain", "Content-Encoding: gzip"} {
+		a := p.do("PUT", nodes+"/n1", `{}`, "Content-Type: application/json", "Content-Encoding: identity", again)
+		p.want(http.StatusUnsupportedMediaType, api.CodeUnsupportedMedia, a)
+		require.Contains(t, string(a.body), "2 times")
+	}
+	require.Zero(t, p.log.Len())
+}
+
 // Every fault is told at once, and the first fault of shape decides.
 func TestAllFaultsAreListed(t *testing.T) {
 	p := newPlane(t)

@@ -129,7 +129,7 @@ func (b *batch) collect(k *chunk) error {
 		case err != nil:
 			return err
 		case v.Duplicate:
-			if err := b.repeated(ctx, k.writes[i]); err != nil {
+			if err := b.repeated(ctx, k.writes[i], seq); err != nil {
 				return err
 			}
 		default:
@@ -151,9 +151,9 @@ func (b *batch) collectRepeats(k *chunk) {
 	}
 }
 
-// repeated counts a line whose event the fold has met before.
-func (b *batch) repeated(ctx context.Context, w *lineWrite) error {
-	err := b.writes.sameBody(ctx, w.event, w.asked)
+// repeated counts a line whose event the fold has met before, and the log has at seq.
+func (b *batch) repeated(ctx context.Context, w *lineWrite, seq uint64) error {
+	err := b.writes.sameBody(ctx, w.event, w.asked, seq)
 	var pr *resource.Problem
 	switch {
 	case err == nil:

@@ -7,12 +7,19 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/policy"
 )
 
 func (h *recoveryHandlers) compactLog(c *call) error {
+	if c.r.URL.Query().Get("seq") == "" {
+		return broken(http.StatusUnprocessableEntity, policy.CodeMissing, "/seq", "the query needs seq, the first event that is kept")
+	}
 	seq, err := c.queryUint("seq", 0)
 	if err != nil {
 		return err
+	}
+	if seq == 0 {
+		return broken(http.StatusBadRequest, CodeBadParameter, "/seq", "events are numbered from 1: say which is the first that is kept")
 	}
 	if h.compact == nil {
 		return unreadLog()

@@ -42,6 +42,22 @@ func TestALogThatCannotBeCompactedSaysWhy(t *testing.T) {
 	p.want(http.StatusServiceUnavailable, api.CodeLogUnavailable, p.do("POST", "/v1/log:compact?seq=4", ""))
 }
 
+// What is removed for good is named: no event has the number 0, and none is meant where none is
+// given.
+func TestACompactionSaysWhereTheLogIsToBegin(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) {
+		d.Compact = func(context.Context, uint64, string) (snapshot.OriginManifest, error) {
+			t.Error("nothing says what is kept")
+			return snapshot.OriginManifest{}, nil
+		}
+	})
+	for query, code := range map[string]string{"": "required", "?seq=": "required", "?seq=0": api.CodeBadParameter, "?seq=-1": api.CodeBadParameter} {
+		a := serve(t, p.Handler, "POST", "/v1/log:compact"+query, "")
+		require.Contains(t, string(a.body), `"code":"`+code+`"`, query)
+		require.Contains(t, string(a.body), `"pointer":"/seq"`, query)
+	}
+}
+
 // Who asks for what lies before the log's origin hears where it begins, and which archive
 // has the rest.
 func TestWhatLiesBeforeTheOriginIsGone(t *testing.T) {

@@ -74,7 +74,7 @@ func (h *dcmHandlers) changeRoutes() []Route {
 	return []Route{
 		{
 			Method: http.MethodPatch, Pattern: patternAlpha, ID: "alphaUpdatePolicy", Tag: tagAlpha, Needs: access.AdminPlane,
-			Summary: "Change a policy by a merge patch (RFC 7396)",
+			Summary: "Change a policy by a merge patch (RFC 7396), but for label_selector, which is replaced whole",
 			Params:  writeParams(onlyIfMatchParam), BodyType: mediaMergePatch, Body: resource.AlphaPolicy{},
 			Answers: show, serve: h.update,
 		},
@@ -183,7 +183,11 @@ func (h *dcmHandlers) update(c *call) error {
 }
 
 func (h *dcmHandlers) delete(c *call) error {
-	if _, err := (dcmCall{c, h.policies}).Read(dcm.Shows); err != nil && c.key == "" {
+	stored, err := h.policies.read(c)
+	switch {
+	case err == nil && !dcm.Shows(stored):
+		return admissionNotFound(stored.ID)
+	case err != nil && c.key == "": // under a key it may have been deleted before
 		return err
 	}
 	return h.policies.delete(c)

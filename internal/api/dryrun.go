@@ -49,7 +49,7 @@ func (w *writes) dryRun(c *call, e policy.Event) error {
 	case made.Rejection != nil:
 		return refused(made.Rejection)
 	case made.Duplicate:
-		return cmp.Or(w.sameBody(c.r.Context(), e, c.asked), errDryRun)
+		return cmp.Or(w.sameBody(c.r.Context(), e, c.asked, 0), errDryRun)
 	}
 	return errDryRun
 }
@@ -92,7 +92,7 @@ func (b *batch) judge(k *chunk) error {
 			w.refused = made.Rejection
 			b.reject(w.line, w.node, w.refused.Code, w.refused.Detail)
 		case made.Duplicate:
-			if err := b.repeated(b.c.r.Context(), w); err != nil {
+			if err := b.repeated(b.c.r.Context(), w, 0); err != nil {
 				return err
 			}
 		default:

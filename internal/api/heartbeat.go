@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/projector"
@@ -218,7 +220,7 @@ func (h *heartbeatHandlers) dropped(c *call) error {
 		return err
 	}
 	if c.route.BodyType == mediaJSON {
-		var body map[string]any
+		var body map[string]jsontext.Value
 		if err := c.lenient(&body); err != nil {
 			return err
 		}

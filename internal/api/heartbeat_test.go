@@ -99,6 +99,26 @@ func TestWhatAgentsSendIsTakenWithinLimits(t *testing.T) {
 	require.Equal(t, 1, p.log.Len(), "nothing is kept")
 }
 
+// What is wrong with a report is said in the words of its sender, who knows no Go.
+func TestAReportThatIsNotAsDescribedSaysWhatIsWanted(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{}`)
+	for _, row := range []struct{ method, path, body, detail string }{
+		{"POST", "heartbeat", `[]`, "the document: want an object, found an array"},
+		{"POST", "heartbeat", `null`, "the document: want an object, found null"},
+		{"POST", "heartbeat", `{"client_now":1}`, "/client_now: want a time such as 2026-11-20T12:00:00Z, found a number"},
+		{"POST", "heartbeat", `{"client_now":"x"}`, "/client_now: want a time such as 2026-11-20T12:00:00Z, found another string"},
+		{"POST", "heartbeat", `{"binary_version":5}`, "/binary_version: want a string, found a number"},
+		{"POST", "drift", `{"corrections":"none"}`, "/corrections: want an array, found a string"},
+		{"PUT", "capabilities", `[]`, "the document: want an object, found an array"},
+	} {
+		a := serve(t, p.Handler, row.method, "/v1/nodes/n1/"+row.path, row.body)
+		require.Equal(t, http.StatusBadRequest, a.StatusCode, "%s", a.body)
+		require.Equal(t, row.detail, a.problem(t).Detail)
+	}
+	require.Equal(t, http.StatusAccepted, p.do("PUT", "/v1/nodes/n1/capabilities", `{"huge":1e400}`).StatusCode, "nobody reads it")
+}
+
 // A node has applied what it pulled once it reports anything that it does after
 // applying.
 func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
@@ -122,6 +142,9 @@ func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 			}
 			require.Equal(t, status, report(p).StatusCode)
 			require.Zero(t, applied(), "it has not pulled")
+			require.Equal(t, http.StatusOK, p.do("HEAD", "/v1/nodes/n1/state", "").StatusCode)
+			require.Equal(t, status, report(p).StatusCode)
+			require.Zero(t, applied(), "it has the headers alone")
 			p.want(200, "", p.do("GET", "/v1/nodes/n1/state", ""))
 			require.Zero(t, applied(), "pulling is not applying")
 			require.Equal(t, status, report(p).StatusCode)

@@ -77,7 +77,8 @@ func (c *call) body() ([]byte, error) {
 
 // mergePatch reads a body that may come as a merge patch or as plain JSON.
 func (c *call) mergePatch() ([]byte, error) {
-	if media, _, _ := strings.Cut(c.r.Header.Get("Content-Type"), ";"); strings.TrimSpace(media) == mediaMergePatch {
+	given := c.r.Header.Values("Content-Type")
+	if media, _, _ := strings.Cut(strings.Join(given, ","), ";"); strings.TrimSpace(media) == mediaMergePatch {
 		c.r.Header.Set("Content-Type", mediaJSON)
 	}
 	return c.document()
@@ -93,18 +94,33 @@ func (c *call) lenient(into any) error {
 	err = json.Unmarshal(body, into)
 	var wrong *json.SemanticError
 	switch {
+	case err == nil && jsontext.Value(body).Kind() == jsontext.KindNull:
+		return broken(http.StatusBadRequest, policy.CodeWrongType, "", "%s: want an object, found null", at(""))
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return broken(http.StatusBadRequest, policy.CodeWrongType, string(wrong.JSONPointer), "the body is not as this route takes it: %v", wrong)
+		pointer := string(wrong.JSONPointer)
+		return broken(http.StatusBadRequest, policy.CodeWrongType, pointer, "%s: %s", at(pointer), misfit(wrong))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return problem(http.StatusBadRequest, policy.CodeDuplicateKey, "the body names a member twice: %v", err)
 	}
 	return unreadable(err)
 }
 
+// once refuses a header that stands more than once: what stands between may have read another
+// of them than is read here.
+func once(h http.Header, name string) error {
+	if n := len(h.Values(name)); n > 1 {
+		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "%s stands %d times; send it once", name, n)
+	}
+	return nil
+}
+
 // mediaType checks what the body claims to be.
 func (c *call) mediaType(want string) error {
+	if err := once(c.r.Header, "Content-Type"); err != nil {
+		return err
+	}
 	got := c.r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(got)
 	if err != nil || media != want {
@@ -119,6 +135,9 @@ func (c *call) mediaType(want string) error {
 
 // inflated is the body as its author wrote it.
 func (c *call) inflated() (io.Reader, error) {
+	if err := once(c.r.Header, "Content-Encoding"); err != nil {
+		return nil, err
+	}
 	switch encoding := strings.ToLower(c.r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
 		return c.r.Body, nil

@@ -41,7 +41,7 @@ func (h *logEventHandlers) routes() []Route {
 		headerText("Last-Event-ID", "The seq of the last event that was read: those above it come, whatever since says."),
 	}
 	answers := []Answer{{Status: http.StatusOK, MediaType: mediaSSE, Body: eitherOf{resource.LogEvent{}, resource.LogEnd{}}}}
-	problems := []string{CodeBadLastEventID, CodeLogUnavailable, CodeLogCompacted}
+	problems := []string{CodeBadLastEventID, policy.CodeInvalidNodeID, CodeLogUnavailable, CodeLogCompacted}
 	return []Route{
 		{
 			Method: http.MethodGet, Pattern: "/v1/events", ID: "followEvents", Tag: "plane", Needs: access.ReadPlane,
@@ -124,7 +124,11 @@ func (h *logEventHandlers) wanted(c *call) (w wantedEvents, err error) {
 			return w, err
 		}
 	}
-	w.node = policy.NodeID(q.Get("node"))
+	if q.Has("node") {
+		if w.node, err = policy.ParseNodeID(q.Get("node")); err != nil {
+			return w, broken(http.StatusUnprocessableEntity, policy.CodeInvalidNodeID, "/node", "%.80q is no node id, a DNS label: no event is of such a node", q.Get("node"))
+		}
+	}
 	w.kind, err = eventType(c)
 	return w, err
 }

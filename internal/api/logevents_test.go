@@ -95,6 +95,9 @@ func TestTheLogIsFollowedAsItIsFolded(t *testing.T) {
 	} {
 		p.want(http.StatusBadRequest, code, p.do("GET", path, ""))
 	}
+	for _, query := range []string{"?node=Web_1", "?node="} {
+		p.want(http.StatusUnprocessableEntity, "invalid_node_id", p.do("GET", "/v1/events"+query, ""))
+	}
 	p.want(http.StatusBadRequest, "bad_last_event_id", p.do("GET", "/v1/events", "", "Last-Event-ID: x"))
 	at := into[resource.LogMoment](t, p.do("GET", "/v1/log/seq?at=2020-01-01T00:00:00Z", ""))
 	require.Zero(t, at.Seq)

@@ -100,7 +100,7 @@ func (h *stateHandlers) state(c *call) error {
 	if s, err = h.states.resolved(c.r.Context(), id, s); err != nil {
 		return busy(err)
 	}
-	if agent { // what others read, the node has not pulled
+	if agent && c.r.Method != http.MethodHead { // what others read, or nobody, the node has not pulled
 		h.pulled.put(id, pulledState{etag: s.ETag, seq: at, fingerprint: rows}, came)
 	}
 	header := c.w.Header()

@@ -62,9 +62,9 @@ func (h *policyHandlers) readRoutes() []Route {
 			Summary: "List a project's policies by id, without their heads",
 			Params: []Param{
 				limitParam, cursorParam, ifNoneMatchParam, queryText("prefix", "Only those whose slugs begin so."),
-				queryText("slug", "Only this one, with its head."), queryText("rule", "Only those with a rule of all these words."),
+				queryText("slug", "Only this one, with its head. It goes without prefix and rule."), queryText("rule", "Only those with a rule of all these words."),
 			},
-			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: readProblems(CodeBadCursor),
+			Answers: cachedAnswer(resource.Page[resource.Policy]{}, "ETag"), Problems: readProblems(CodeBadCursor, CodeBadParameter),
 			serve: h.list,
 		},
 		{
@@ -127,8 +127,13 @@ func (h *policyHandlers) list(c *call) error {
 			return badCursor()
 		}
 	}
-	if slug := c.r.URL.Query().Get("slug"); slug != "" {
-		return h.named(c, project, slug)
+	if q := c.r.URL.Query(); q.Has("slug") {
+		for _, other := range [...]string{"prefix", "rule"} {
+			if q.Get(other) != "" {
+				return broken(http.StatusBadRequest, CodeBadParameter, "/"+other, "policies are listed by slug, or by prefix and rule, not by both")
+			}
+		}
+		return h.named(c, project, q.Get("slug"))
 	}
 	prefix := c.r.URL.Query().Get("prefix")
 	wanted := func(p policy.Policy) bool {

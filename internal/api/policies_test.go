@@ -253,7 +253,12 @@ func TestAPolicyIsReadByItsSlug(t *testing.T) {
 	page := into[resource.Page[resource.Policy]](t, a)
 	require.Len(t, page.Items, 1)
 	require.Equal(t, made.Head, page.Items[0].Head)
-	require.Empty(t, into[resource.Page[resource.Policy]](t, p.do("GET", policies+"?slug=we", "")).Items)
+	for _, none := range []string{"we", ""} {
+		require.Empty(t, into[resource.Page[resource.Policy]](t, p.do("GET", policies+"?slug="+none, "")).Items)
+	}
+	for _, other := range []string{"prefix=db", "rule=tcp"} {
+		p.want(http.StatusBadRequest, api.CodeBadParameter, p.do("GET", policies+"?slug=web&"+other, ""))
+	}
 
 	guardedPlane, tokens := guarded(t, roles)
 	guardedPlane.want(http.StatusOK, "", guardedPlane.do("GET", policies+"?slug=web", "", bearer(tokens["viewer"])))

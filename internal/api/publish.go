@@ -29,7 +29,7 @@ func (h *policyHandlers) create(c *call) error {
 		return nil
 	})
 	if err == nil && published {
-		err = h.writes.sameBody(c.r.Context(), e, c.asked)
+		err = h.writes.sameBody(c.r.Context(), e, c.asked, 0)
 	}
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api/openapi"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
@@ -69,13 +70,13 @@ func (h *recoveryHandlers) routes() []Route {
 
 func compactRoute(serve func(*call) error) Route {
 	seq := querySeq("seq", "The first event that is kept.")
-	seq.Required = true
+	seq.Required, seq.Schema.Minimum = true, openapi.N(1)
 	return Route{
 		Method: http.MethodPost, Pattern: "/v1/log:compact", ID: "compactLog", Tag: "plane", Needs: access.AdminPlane,
 		Summary:  "Make an event the log's origin, and remove all before it, for good, once what was folded of that is stored, read back, compared with this worker's read model, and witnessed",
 		Params:   []Param{seq, queryText("archive", "What the archive of the removed events is called: who asks for one of them is told.")},
 		Answers:  jsonAnswer(http.StatusCreated, resource.LogOrigin{}),
-		Problems: []string{CodeCompactionRunning, CodeNotCompactable, CodeLogUnavailable, CodeStorageLow},
+		Problems: []string{policy.CodeMissing, CodeCompactionRunning, CodeNotCompactable, CodeLogUnavailable, CodeStorageLow},
 		serve:    serve,
 	}
 }

@@ -39,14 +39,18 @@ type retries struct {
 }
 
 // sameBody refuses a key whose write was made with another body. The log has the
-// event e once more than that: e is one that the fold has met before. What the log
-// cannot tell is taken for a retry: a write that newer ones have covered, one of a
+// event e once more than that, at a sequence where that is known, and else 0: e is one that
+// the fold has met before. What the log cannot tell is taken for a retry: a write that newer
+// ones have covered and whose place nobody knows any more, one of a
 // release before, one that a producer of the same project made under this id.
-func (t *retries) sameBody(ctx context.Context, e policy.Event, asked string) error {
+func (t *retries) sameBody(ctx context.Context, e policy.Event, asked string, at uint64) error {
 	if asked == "" || t.Event == nil || t.NextOf == nil || fault.Always(fault.AnyBody) {
 		return nil
 	}
 	m, err := t.made(ctx, e)
+	if errors.Is(err, streams.ErrNotFound) && at > 0 {
+		m, err = t.standsAt(ctx, e, at)
+	}
 	if errors.Is(err, streams.ErrNotFound) {
 		return nil
 	}
@@ -81,12 +85,9 @@ func (t *retries) made(ctx context.Context, e policy.Event) (streams.Message, er
 		return streams.Message{}, err
 	}
 	if seq > 0 {
-		m, err := t.Event(ctx, seq)
-		if err != nil {
+		m, err := t.standsAt(ctx, e, seq)
+		if !errors.Is(err, streams.ErrNotFound) {
 			return m, err
-		}
-		if was, _ := policy.Decode(m.Body); was != nil && was.EventID() == e.EventID() {
-			return m, nil
 		}
 	}
 	for seq = 0; seldom; {
@@ -100,6 +101,21 @@ func (t *retries) made(ctx context.Context, e policy.Event) (streams.Message, er
 		seq = m.Seq
 	}
 	return streams.Message{}, streams.ErrNotFound
+}
+
+// standsAt is the message at a sequence, if it is of the event e.
+func (t *retries) standsAt(ctx context.Context, e policy.Event, seq uint64) (streams.Message, error) {
+	m, err := t.Event(ctx, seq)
+	if errors.As(err, new(*streams.CompactedError)) {
+		return m, streams.ErrNotFound
+	}
+	if err != nil {
+		return m, err
+	}
+	if was, _ := policy.Decode(m.Body); was == nil || was.EventID() != e.EventID() {
+		return m, streams.ErrNotFound
+	}
+	return m, nil
 }
 
 // present is the sequence of the event that gave what e is about its present state,

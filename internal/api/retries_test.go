@@ -106,6 +106,26 @@ func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 	}
 }
 
+// Where the log knows the write of a key, it is compared with that write also when others came
+// after it: the answer would show what nobody wrote.
+func TestAKeyWithAnotherBodyIsRefusedWhateverCameAfter(t *testing.T) {
+	const body, another = `{"labels":{"a":"1"}}`, `{"labels":{"a":"2"}}`
+	for after, write := range map[string]func(p *plane) answer{
+		"it was removed": func(p *plane) answer { return p.do("DELETE", nodes+"/n1", "") },
+		"it was changed": func(p *plane) answer { return p.do("PUT", nodes+"/n1", `{"labels":{"a":"3"}}`) },
+	} {
+		for _, when := range []string{"at once", "on another worker"} {
+			p := newPlane(t)
+			first := p.do("PUT", nodes+"/n1", body, keyed)
+			p.want(http.StatusCreated, "", first)
+			require.Less(t, write(p).StatusCode, 300)
+			later[when](p)
+			p.want(http.StatusUnprocessableEntity, "idempotency_key_reused", p.do("PUT", nodes+"/n1", another, keyed))
+			require.Contains(t, string(p.do("PUT", nodes+"/n1", body, keyed).body), `{"a":"1"}`, "%s, %s", after, when)
+		}
+	}
+}
+
 // What was refused, and what changed nothing, may be sent again as it is; with
 // another body it is another write, which the key does not stand for.
 func TestAKeyOfARefusedWriteStandsForIt(t *testing.T) {

@@ -74,7 +74,7 @@ func (h *policyHandlers) publishRevision(c *call, e policy.RevisionCreated, patc
 	case err != nil:
 		return err
 	case published:
-		if err := h.writes.sameBody(c.r.Context(), e, c.asked); err != nil {
+		if err := h.writes.sameBody(c.r.Context(), e, c.asked, 0); err != nil {
 			return err
 		}
 		return h.answer(c, http.StatusOK, e, nil)

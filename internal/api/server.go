@@ -33,6 +33,9 @@ type Server struct {
 	Trace *slog.Logger
 	// TLS of the listener; nil: none.
 	TLS *tls.Config
+	// Connections is how many are held at most; 0: any number. For one more the one ends that has
+	// been without a request for longest.
+	Connections int
 }
 
 // Run serves until ctx ends, then lets requests finish and returns nil. There
@@ -47,7 +50,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer stopStreams()
 	requests, giveUp := context.WithCancelCause(context.Background())
 	defer giveUp(nil)
+	held := connections{most: s.Connections, log: trace}
 	srv := &http.Server{
+		ConnState:         held.changed,
 		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
 		ReadHeaderTimeout: cmp.Or(s.HeaderTimeout, 5*time.Second),
 		IdleTimeout:       2 * time.Minute,
@@ -101,9 +106,14 @@ func shutdown(srv *http.Server, grace time.Duration) error {
 // for in vain is waited for no longer. So is who reads nothing of the end of an answer.
 func bounded(h http.Handler, quiet time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer freshDeadline(w, quiet)()
+		last, rest := freshDeadline(w), quiet
+		defer func() { last(rest) }()
 		if r.ContentLength != 0 {
+			rest += quiet // what is left of the body comes before what is left of the answer
 			body := &brokenBody{ReadCloser: r.Body}
+			// net/http looks at its own request, and waits for no body that it asked
+			// nobody for (Expect: 100-continue).
+			r = r.WithContext(r.Context())
 			r.Body = body
 			bound := func() {
 				wait := quiet

@@ -258,3 +258,106 @@ func TestAStalledBodyIsHeldAsLongAsIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// Who waits for leave to send a body (RFC 9110, 10.1.1) is told at once why it is not wanted,
+// and who stalls in the middle of one is told so before the connection ends.
+func TestARefusalDoesNotWaitForABodyThatNobodyAskedFor(t *testing.T) {
+	const refused = "POST " + policies + " HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n"
+	for request, after := range map[string]time.Duration{
+		refused + "Expect: 100-continue\r\n\r\n": 0,
+		refused + "\r\n{":                        30 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPlane(t)
+			l := make(pipes, 1)
+			ctx, stop := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+			client, server := net.Pipe()
+			l <- server
+			defer func() {
+				_ = client.Close()
+				close(l)
+				stop()
+				<-served
+			}()
+			began := time.Now()
+			_, err := io.WriteString(client, request)
+			require.NoError(t, err)
+			res, err := http.ReadResponse(bufio.NewReader(client), nil)
+			require.NoError(t, err, request)
+			require.Equal(t, http.StatusUnsupportedMediaType, res.StatusCode)
+			require.True(t, res.Close, "what follows is no request")
+			require.Equal(t, after, time.Since(began).Round(time.Second), request)
+		})
+	}
+}
+
+// Who only opens connections must not take the files that the plane needs: for one more the one
+// that asks nothing goes, the oldest first, and none that somebody waits at.
+func TestConnectionsThatAskNothingMakeRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := make(pipes, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		served, leave := make(chan error, 1), make(chan bool)
+		s := api.Server{Connections: 3, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				<-leave
+			}
+			_, _ = io.WriteString(w, "done")
+		})}
+		go func() { served <- s.Run(ctx, l) }()
+		defer func() {
+			close(l)
+			stop()
+			<-served
+		}()
+		open := func() net.Conn {
+			client, server := net.Pipe()
+			t.Cleanup(func() { _ = client.Close() })
+			l <- server
+			synctest.Wait()
+			return client
+		}
+		ask := func(conn net.Conn, path string) {
+			_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		answered := func(conn net.Conn) {
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, res.StatusCode)
+			_, err = io.Copy(io.Discard, res.Body)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		ended := func(conn net.Conn) {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+			_, err := conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+		}
+		long := open()
+		ask(long, "/long")
+		silent, idle := open(), open()
+		ask(idle, "/")
+		answered(idle)
+		newest := open()
+		ask(newest, "/long")
+		ended(silent)
+		last := open()
+		ask(last, "/long")
+		ended(idle)
+		ended(open()) // each of the others waits for an answer
+		close(leave)
+		for _, conn := range []net.Conn{long, newest, last} {
+			answered(conn)
+		}
+		ask(newest, "/")
+		answered(newest)
+		again := open()
+		ended(long) // the others asked later
+		ask(again, "/")
+		answered(again)
+	})
+}

@@ -43,8 +43,8 @@ func (u *slowly) Write(b []byte) (written int, err error) {
 
 // freshDeadline lets an answer begin without what bounded the one before on its connection, and
 // last has what is left of it, in buffers, sent in time.
-func freshDeadline(w http.ResponseWriter, quiet time.Duration) (last func()) {
+func freshDeadline(w http.ResponseWriter) (last func(quiet time.Duration)) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // not every connection has one
-	return func() { _ = rc.SetWriteDeadline(time.Now().Add(quiet)) }
+	return func(quiet time.Duration) { _ = rc.SetWriteDeadline(time.Now().Add(quiet)) }
 }

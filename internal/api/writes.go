@@ -106,7 +106,7 @@ func (w *writes) append(c *call, a streams.Append, created bool) (projector.Verd
 		}
 	}
 	if err == nil && (stood || v.Duplicate) {
-		if err = w.sameBody(ctx, e, c.asked); err != nil {
+		if err = w.sameBody(ctx, e, c.asked, seq); err != nil {
 			w.recent.forget(e.EventID())
 		}
 	}
@@ -186,7 +186,7 @@ func (w *writes) await(c *call, e policy.Event, seq uint64) (projector.Verdict, 
 		w.recent.forget(e.EventID()) // who sends it again after this answer makes another try
 	}
 	if err == nil {
-		err = w.sameBody(ctx, e, c.asked)
+		err = w.sameBody(ctx, e, c.asked, seq)
 	}
 	return v, err
 }

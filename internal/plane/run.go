@@ -37,13 +37,13 @@ func (p *Plane) run(ctx context.Context) error {
 	}
 	p.runFold(parts, g)
 	g.Go(func() error { return p.announceReady(front) })
-	g.Go(func() error { return p.serve(front, p.listeners.Admin, p.admin) })
+	g.Go(func() error { return p.serve(front, p.listeners.Admin, p.admin, openFiles()/16) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
 			<-front.Done()
 			return errStopped
 		}
-		if err := p.serve(front, p.listeners.HTTP, p.handler); err != nil {
+		if err := p.serve(front, p.listeners.HTTP, p.handler, openFiles()/4*3); err != nil {
 			return err
 		}
 		return errStopped
@@ -95,12 +95,13 @@ func (p *Plane) runFold(ctx context.Context, g *errgroup.Group) {
 	})
 }
 
-// serve serves handler on l, which may be nil, until ctx ends.
-func (p *Plane) serve(ctx context.Context, l net.Listener, handler http.Handler) error {
+// serve serves handler on l, which may be nil, until ctx ends. It holds most connections at
+// most: each is an open file, and the store, the log and NATS need some, too.
+func (p *Plane) serve(ctx context.Context, l net.Listener, handler http.Handler, most int) error {
 	if l == nil {
 		return nil
 	}
-	server := api.Server{Handler: handler, Trace: p.log, TLS: p.auth.TLS()}
+	server := api.Server{Handler: handler, Trace: p.log, TLS: p.auth.TLS(), Connections: most}
 	return server.Run(ctx, l)
 }
 

@@ -119,8 +119,14 @@ func Update(u UseCases, body []byte) (Answer, error) {
 // Evaluate runs a service instance through the policies that match it.
 func Evaluate(u UseCases, body []byte) (Answer, error) {
 	var in resource.AlphaEvaluation
-	if err := decodeOne(body, &in); err != nil {
+	members, err := decodeOne(body, &in)
+	if err != nil {
 		return Answer{}, err
+	}
+	if instance := members[folded("service_instance")]; len(instance) > 0 {
+		if _, err := membersOf(instance); err != nil {
+			return Answer{}, err
+		}
 	}
 	spec, err := specOf(in.ServiceInstance.Spec)
 	if err != nil {

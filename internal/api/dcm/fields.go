@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,32 +37,43 @@ type fields struct {
 	Enabled     *bool              `json:"enabled"`
 	CreateTime  *string            `json:"create_time"`
 	UpdateTime  *string            `json:"update_time"`
-	cleared     map[string]bool    // members that are null
+	cleared     map[string]bool    // members that are null, by their folded names
 }
 
 func readFields(body []byte) (f fields, err error) {
-	if err := decodeOne(body, &f); err != nil {
+	members, err := decodeOne(body, &f)
+	if err != nil {
 		return f, err
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
-		return f, wrongType("the body must be a JSON object")
-	}
 	f.cleared = map[string]bool{}
-	meant := map[string]string{}
 	for name, raw := range members {
-		f.cleared[name] = string(bytes.TrimSpace(raw)) == "null"
-		known := strings.ToLower(name)
-		if other, twice := meant[known]; twice {
-			return f, duplicate("%s and %s are the same member", min(name, other), max(name, other))
-		}
-		meant[known] = name
-		if known == "priority" && bytes.HasPrefix(raw, []byte(`"`)) {
-			return f, wrongType("priority: want a number, found a string")
+		f.cleared[name] = isNull(raw)
+	}
+	if bytes.HasPrefix(members[folded("priority")], []byte(`"`)) {
+		return f, wrongType("priority: want a number, found a string")
+	}
+	return f, checkLabels(members[folded("label_selector")])
+}
+
+// checkLabels refuses null for a label: it would be taken for the empty text, and the policy
+// then match hardly any request.
+func checkLabels(selector json.RawMessage) error {
+	var labels map[string]json.RawMessage
+	if len(selector) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(selector, &labels); err != nil {
+		return wrongType("label_selector: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if isNull(labels[name]) {
+			return wrongType("label_selector.%.80s: want a string, found null; label_selector replaces all labels, so leave out those that are to go", name)
 		}
 	}
-	return f, nil
+	return nil
 }
+
+func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
 func duplicate(format string, args ...any) error {
 	return resource.NewProblem(http.StatusBadRequest, policy.CodeDuplicateKey, format, args...)
@@ -68,10 +84,10 @@ func (f fields) apply(d *policy.AdmissionPolicy) error {
 	if f.DisplayName != nil {
 		d.Name = *f.DisplayName
 	}
-	if f.Description != nil || f.cleared["description"] {
+	if f.Description != nil || f.cleared[folded("description")] {
 		d.Description = deref(f.Description)
 	}
-	if f.Labels != nil || f.cleared["label_selector"] {
+	if f.Labels != nil || f.cleared[folded("label_selector")] {
 		d.ServiceType, d.Labels = "", deref(f.Labels) // the service type is one of the labels here
 	}
 	if f.RegoCode != nil {
@@ -131,24 +147,84 @@ func (f fields) unchanged(was resource.AlphaPolicy) error {
 	return nil
 }
 
-// decodeOne reads one document, which names no member twice, and sees that nothing
-// follows it.
-func decodeOne(body []byte, v any) error {
+// decodeOne reads one document, an object, and sees that nothing follows it. Members is what it
+// says, by folded names.
+func decodeOne(body []byte, v any) (members map[string]json.RawMessage, err error) {
 	text := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
-	if _, err := text.ReadValue(); errors.Is(err, jsontext.ErrDuplicateName) {
-		return duplicate("the body names a member twice: %v", err)
+	document, err := text.ReadValue()
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, duplicate("the body names a member twice: %v", err)
+	case errors.Is(err, io.EOF):
+		return nil, unreadable("it is empty")
+	case err != nil:
+		return nil, unreadable("%v", err)
+	case document.Kind() != '{':
+		return nil, wrongType("the body must be a JSON object")
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	err := d.Decode(v)
-	if err == nil && d.More() {
-		err = errors.New("something follows the document")
+	document = document.Clone()
+	if _, err := text.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, unreadable("something follows the document")
 	}
+	if members, err = membersOf(document); err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(document, v)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
-		return nil
+		return members, nil
 	case errors.As(err, &wrong):
-		return wrongType("%s: want %s, found %s", wrong.Field, wrong.Type, wrong.Value)
+		return nil, wrongType("%s: want %s, found %s", wrong.Field, named(wrong.Type), wrong.Value)
 	}
-	return resource.NewProblem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: %v", err)
+	return nil, unreadable("%v", err)
+}
+
+func unreadable(format string, args ...any) error {
+	return resource.NewProblem(http.StatusBadRequest, policy.CodeMalformedJSON, "the body cannot be read: "+format, args...)
+}
+
+// membersOf are the members of an object by their folded names, none of them twice: they are
+// taken in any case, so it would not be known which is meant.
+func membersOf(object []byte) (map[string]json.RawMessage, error) {
+	var written map[string]json.RawMessage
+	if err := json.Unmarshal(object, &written); err != nil {
+		return nil, wrongType("the body must be a JSON object")
+	}
+	members, meant := make(map[string]json.RawMessage, len(written)), map[string]string{}
+	for name, raw := range written {
+		known := folded(name)
+		if other, twice := meant[known]; twice {
+			return nil, duplicate("%s and %s are the same member", min(name, other), max(name, other))
+		}
+		meant[known], members[known] = name, raw
+	}
+	return members, nil
+}
+
+// folded is what encoding/json compares of a name: letters stand for all that differ from them
+// in case alone, so that ſ is an s.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next // the least of them
+			}
+			r = next
+		}
+	}, name)
+}
+
+// named is what a client calls a type.
+func named(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[json.Number]():
+		return "a number"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "a string"
+	}
+	return "an object"
 }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package plane
+
+func openFiles() int { return 0 }
