@@ -38,7 +38,7 @@ type rejections interface {
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 }
 
-// Trailed is an event as the audit reads it: without its body, and with the headers
+// Trailed is an event as the audit reads it: without a large body, and with the headers
 // alone that the audit shows.
 type Trailed struct {
 	streams.Message

@@ -67,7 +67,10 @@ func TrailOf(log TrailLog, marks Marks) func(ctx context.Context, after uint64, 
 func TrailedOf(m streams.Message, marks Marks) Trailed {
 	ours, proved := marks.Marked(&m)
 	out := Trailed{Message: m, Direct: !ours}
-	out.Header, out.Body = make(map[string][]string, 4), nil
+	out.Header = make(map[string][]string, 4)
+	if len(m.Body) > trailBody {
+		out.Body = nil
+	}
 	keep := func(name, value string) {
 		if value != "" {
 			out.Header[name] = []string{strings.ToValidUTF8(value[:min(len(value), trailHeader)], "")}
@@ -91,6 +94,9 @@ func TrailedOf(m streams.Message, marks Marks) Trailed {
 	return out
 }
 
-// trailHeader is how much the trail keeps of a header: whoever appends may make a page of
-// them as large as a thousand messages.
-const trailHeader = 1 << 10
+// What the trail keeps of an event: whoever appends may make a page of them as
+// large as a thousand messages.
+const (
+	trailBody   = 64 << 10 // of those that say more than their headers
+	trailHeader = 1 << 10
+)

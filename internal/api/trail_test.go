@@ -47,7 +47,7 @@ func TestTheAuditTakesWhatAnEventIsFromItsBody(t *testing.T) {
 			require.Equal(t, c.kind, got.Get("ce-type"))
 			require.Equal(t, c.detail, got.Detail)
 			require.Equal(t, !c.marks.ours, got.Direct)
-			require.Empty(t, got.Body)
+			require.LessOrEqual(t, len(got.Body), 64<<10)
 			require.Empty(t, got.Get("Edict-Mark"), "nobody is shown how a worker marks events")
 			if c.kind == "relation_written" || !c.marks.proved && c.body != `{}` {
 				require.Equal(t, id, got.Get("ce-id"))
