@@ -29,8 +29,9 @@ func (a accessCommands) accessCommand() *cobra.Command {
 
 A relation is written object#name: plane#admin, plane#read,
 project:<uuid>#operator, project:<uuid>#manage|edit|read for all policies of a
-project, policy:<uuid>#manage|edit|read for one, node:<project>/<id>#agent, where
-node:<id>#agent is a node of --project. To write a policy takes manage of it and
+project, policy:<uuid>#manage|edit|read for one, tenant:<id>#admin for the admission
+policies of a tenant, node:<project>/<id>#agent, where node:<id>#agent is a node of
+--project. To write a policy takes manage of it and
 operator of its project.`
 	return c
 }

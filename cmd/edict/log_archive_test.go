@@ -94,6 +94,19 @@ func TestLogCatWritesOutWhatATerminalWouldObey(t *testing.T) {
 	require.Contains(t, out.String(), "[2Jx")
 }
 
+// TestLogCatNamesTheTypeOfTheBody, which is what the fold goes by: a producer need not say it in a header.
+func TestLogCatNamesTheTypeOfTheBody(t *testing.T) {
+	var out bytes.Buffer
+	a := archiveCommands{&app{console: console{stdout: &out, format: formatTable}}}
+	const body = `{"id":"0190a1b2-0000-7000-8000-000000000006","type":"node_removed","project_id":"00000000-0000-4000-8000-000000000000","node_id":"db-7"}`
+	require.NoError(t, a.cat(func(yield func(streams.Message, error) bool) {
+		_ = yield(streams.Message{Seq: 1, Body: []byte(body)}, nil) &&
+			yield(streams.Message{Seq: 2, Body: []byte(body), Header: map[string][]string{"ce-type": {"policy_deleted"}}}, nil)
+	}))
+	require.Equal(t, 2, strings.Count(out.String(), "node_removed"), out.String())
+	require.NotContains(t, out.String(), "policy_deleted")
+}
+
 // lying is a log that has other events than the one that it stands for, up to one.
 type lying struct {
 	*streams.Log

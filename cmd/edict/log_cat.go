@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/internal/archive"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
 )
 
 func (a archiveCommands) logCatCommand() *cobra.Command {
@@ -26,7 +27,7 @@ func (a archiveCommands) logCatCommand() *cobra.Command {
 one in a bucket (s3://bucket/prefix), or one segment. With -o json each event is the line that the archive has. Every
 segment that is read is proved; no plane is asked.`,
 		Example: `  edict log cat ./archive --from 4700
-  edict log cat ./archive -o json | jq -r '.body | fromjson | .type'`,
+  edict log cat ./archive -o json | jq -r '.body | fromjson? | .type?'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ar, err := archive.Open(cmd.Context(), args[0])
 			if err != nil {
@@ -87,6 +88,9 @@ func (a archiveCommands) catEvent(out *bufio.Writer, m *streams.Message) error {
 		return to.printYAML(json.RawMessage(line))
 	}
 	kind := m.Get(wire.HeaderCEType)
+	if e, _ := policy.Decode(m.Body); e != nil { // what was folded, whatever the header says
+		kind = e.EventType()
+	}
 	if kind == "" {
 		kind = "-"
 	}

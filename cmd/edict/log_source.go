@@ -74,8 +74,21 @@ func (a *app) openLog(ctx context.Context, f logFlags, c *client.Client) (*logSo
 		src.close()
 		return nil, err
 	}
+	if err := src.ends(ctx); err != nil {
+		src.close()
+		return nil, err
+	}
 	src.links = streams.EffectiveLinks(links)
 	return src, nil
+}
+
+// ends refuses a log without its last event: who reads it to its end would wait for that for ever.
+func (s *logSource) ends(ctx context.Context) error {
+	state, err := s.log.State(ctx)
+	if err == nil {
+		_, err = s.log.Reaches(ctx, state.Last)
+	}
+	return err
 }
 
 // logOfPlane refuses a log that is not the one of the plane c speaks to, whose status it is:

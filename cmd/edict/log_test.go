@@ -173,6 +173,10 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 				return append(before, from...)
 			})
 		}, integrity.Damage{Kind: streams.DamageHole, From: 15, To: 15, LinkBelow: 10, LinkAbove: ptr(20)}},
+		{"the last event cannot be read, and the server counts it", func(t *testing.T, l *ledger) {
+			l.close()
+			damageFrom(t, l.data, 30, func(before, from []byte) []byte { return append(before, from[:len(from)-8]...) })
+		}, integrity.Damage{Kind: streams.DamageHole, From: 30, To: 30, LinkBelow: 20, LinkAbove: ptr(30)}},
 		{"a lost tail", func(t *testing.T, l *ledger) {
 			l.close()
 			cutFrom(t, l.data, 25)
@@ -207,6 +211,25 @@ func TestDamageIsNamedBetweenItsLinks(t *testing.T) {
 			require.Equal(t, c.want, *r.Damage)
 		})
 	}
+}
+
+// TestALogWithoutItsLastEventIsWaitedForByNobody: commands that read the log to its end say what is
+// missing, and how to go on.
+func TestALogWithoutItsLastEventIsWaitedForByNobody(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(10)
+	l.close()
+	damageFrom(t, l.data, 10, func(before, from []byte) []byte { return append(before, from[:len(from)-8]...) })
+	for _, args := range [][]string{
+		{"log", "export", "--to", filepath.Join(t.TempDir(), "archive")},
+		{"replay"},
+	} {
+		code, _, errs := edict(t, append(args, "--log", l.data)...)
+		require.NotZero(t, code)
+		require.Contains(t, errs, "EDICT_LOG lacks sequence 10", args)
+	}
+	code, out, _ := edict(t, "log", "accept", "--log", l.data, "--yes")
+	require.NotZero(t, code, "a hole is not accepted: %s", out)
 }
 
 func ptr(n uint64) *uint64 { return &n }

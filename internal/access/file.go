@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
@@ -65,9 +66,14 @@ func parseFile(body []byte) (File, error) {
 			err = fmt.Errorf("%s occurs twice; keep one", id)
 		}
 		fault := func(what string, err error) {
-			if err != nil {
-				faults = append(faults, fmt.Errorf("/principals/%d/%s%w", i, what, err))
+			if err == nil {
+				return
 			}
+			sep := ": "
+			if strings.HasPrefix(err.Error(), "/") { // it says where in that
+				sep = ""
+			}
+			faults = append(faults, fmt.Errorf("/principals/%d/%s%s%w", i, what, sep, err))
 		}
 		fault("id", err)
 		e := &Entry{}

@@ -38,19 +38,22 @@ type rejections interface {
 	Rejections(after uint64, limit int) ([]streams.Rejection, error)
 }
 
-// Trailed is an event as the audit reads it.
+// Trailed is an event as the audit reads it: without a large body, and with the headers
+// alone that the audit shows.
 type Trailed struct {
 	streams.Message
-	// Direct: no worker of the plane appended it, so its headers say whatever its
-	// producer likes.
+	// Direct: no worker of the plane appended it, so its headers say of its author
+	// whatever its producer likes.
 	Direct bool
+	// Detail is what the event gave or took that its subject does not say.
+	Detail string
 }
 
 // entry is an event as the audit shows it; code is why the fold refused it, or empty.
 func (h *auditHandlers) entry(m Trailed, code string) resource.AuditEntry {
-	out := showAudit(m.Message)
+	out := showAudit(m)
 	if m.Direct {
-		out = asClaimed(out, m.Message)
+		out = asClaimed(out)
 	}
 	out.Rejected = code
 	if about, ok := wire.ParseSubject(m.Subject); ok && about.Family == policy.FamilyPolicy {
@@ -75,20 +78,17 @@ func (h *auditHandlers) refusedAmong(items []Trailed) (map[uint64]string, error)
 	return codes, err
 }
 
-func showAudit(m streams.Message) resource.AuditEntry {
+func showAudit(m Trailed) resource.AuditEntry {
 	return resource.AuditEntry{
 		Seq: m.Seq, Time: m.Time.UTC(), Subject: m.Subject, Type: m.Get(wire.HeaderCEType), EventID: m.Get(wire.HeaderCEID),
 		Principal: m.Get(wire.HeaderPrincipal), CorrelationID: m.Get(wire.HeaderCorrelation),
-		Detail: auditDetail(m),
+		Detail: m.Detail,
 	}
 }
 
 // asClaimed is an entry of an event that a producer appended by itself, over NATS:
-// what its headers say of who caused it is the producer's word, and nobody's else.
-func asClaimed(e resource.AuditEntry, m streams.Message) resource.AuditEntry {
-	if said, _ := policy.Decode(m.Body); said != nil {
-		e.Type, e.EventID = said.EventType(), said.EventID().String()
-	}
+// what its headers say of who caused it is the producer's word, and nobody else's.
+func asClaimed(e resource.AuditEntry) resource.AuditEntry {
 	e.Via = viaNATS
 	e.Claimed, e.Principal = e.Principal, ""
 	e.ClaimedCorrelationID, e.CorrelationID = e.CorrelationID, ""
@@ -97,19 +97,3 @@ func asClaimed(e resource.AuditEntry, m streams.Message) resource.AuditEntry {
 
 // viaNATS is how events come that did not come by way of the API.
 const viaNATS = "nats"
-
-// auditDetail is what an event gave or took that its subject does not say.
-func auditDetail(m streams.Message) string {
-	if k := policy.KindNamed(m.Get(wire.HeaderCEType)); k == nil || k.Detail == nil {
-		return "" // and spare the reading of what may be large
-	}
-	e, _ := policy.Decode(m.Body) // whoever appends may append anything
-	if e == nil {
-		return ""
-	}
-	k := policy.KindOf(e)
-	if k.Detail == nil {
-		return ""
-	}
-	return k.Detail(e)
-}

@@ -212,10 +212,15 @@ func (l *memLog) Trail(_ context.Context, after uint64, limit int) ([]api.Traile
 	rest := l.msgs[min(after, uint64(len(l.msgs))):]
 	var out []api.Trailed
 	for _, m := range rest[:min(limit, len(rest))] {
-		out = append(out, api.Trailed{Message: m})
+		out = append(out, api.TrailedOf(m, unmarked{}))
 	}
 	return out, nil
 }
+
+// unmarked are the marks of a log that has none: whoever appended an event was a worker.
+type unmarked struct{}
+
+func (unmarked) Marked(*streams.Message) (ours, proved bool) { return true, false }
 
 // NextOf is as that of the log.
 func (l *memLog) NextOf(_ context.Context, e policy.Event, from uint64) (streams.Message, error) {

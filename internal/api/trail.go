@@ -9,6 +9,7 @@ import (
 
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
 )
 
 // TrailLog is what of the log the audit reads; *streams.Log is one.
@@ -18,9 +19,10 @@ type TrailLog interface {
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 }
 
-// Marks tell the events that a worker of the plane appended; *streams.Marker does.
+// Marks tell the events that a worker of the plane appended, and whether that is proved;
+// *streams.Marker does.
 type Marks interface {
-	Marked(m *streams.Message) bool
+	Marked(m *streams.Message) (ours, proved bool)
 }
 
 // TrailOf reads the events of a log for Deps.Trail, from the first one that it has above 0.
@@ -49,7 +51,7 @@ func TrailOf(log TrailLog, marks Marks) func(ctx context.Context, after uint64, 
 				if len(out) == limit || m.Seq > state.Last {
 					return out, nil
 				}
-				out = append(out, Trailed{Message: trimmed(m), Direct: !marks.Marked(&m)})
+				out = append(out, TrailedOf(m, marks))
 			}
 			if len(out) == limit || len(out) > 0 && out[len(out)-1].Seq >= state.Last {
 				return out, nil
@@ -59,24 +61,42 @@ func TrailOf(log TrailLog, marks Marks) func(ctx context.Context, after uint64, 
 	}
 }
 
+// TrailedOf is an event of the log as the audit reads it. What it is, its body says: that
+// is what was folded, and its headers may say something else, or nothing. Those of a worker
+// say the same, which spares the reading of most bodies.
+func TrailedOf(m streams.Message, marks Marks) Trailed {
+	ours, proved := marks.Marked(&m)
+	out := Trailed{Message: m, Direct: !ours}
+	out.Header = make(map[string][]string, 4)
+	if len(m.Body) > trailBody {
+		out.Body = nil
+	}
+	keep := func(name, value string) {
+		if value != "" {
+			out.Header[name] = []string{strings.ToValidUTF8(value[:min(len(value), trailHeader)], "")}
+		}
+	}
+	for _, name := range []string{wire.HeaderCEID, wire.HeaderCEType, wire.HeaderPrincipal, wire.HeaderCorrelation} {
+		keep(name, m.Get(name))
+	}
+	if k := policy.KindNamed(m.Get(wire.HeaderCEType)); proved && k != nil && k.Detail == nil {
+		return out
+	}
+	e, _ := policy.Decode(m.Body) // whoever appends may append anything
+	if e == nil {
+		return out
+	}
+	keep(wire.HeaderCEID, e.EventID().String())
+	keep(wire.HeaderCEType, e.EventType())
+	if k := policy.KindOf(e); k.Detail != nil {
+		out.Detail = k.Detail(e)
+	}
+	return out
+}
+
 // What the trail keeps of an event: whoever appends may make a page of them as
 // large as a thousand messages.
 const (
 	trailBody   = 64 << 10 // of those that say more than their headers
 	trailHeader = 1 << 10
 )
-
-// trimmed is what of an event the trail shows.
-func trimmed(m streams.Message) streams.Message {
-	if len(m.Body) > trailBody {
-		m.Body = nil
-	}
-	kept := make(map[string][]string, 4)
-	for _, name := range []string{wire.HeaderCEID, wire.HeaderCEType, wire.HeaderPrincipal, wire.HeaderCorrelation} {
-		if v := m.Get(name); v != "" {
-			kept[name] = []string{strings.ToValidUTF8(v[:min(len(v), trailHeader)], "")}
-		}
-	}
-	m.Header = kept
-	return m
-}

@@ -1,6 +1,7 @@
 package integrity
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -156,11 +157,15 @@ func (r *Report) readWitness(ctx context.Context, conn *streams.Conn) error {
 // read computes the chain hash of the log, as far as it agrees with the links.
 func (r *Report) read(ctx context.Context) error {
 	begin, origin := projector.Beginning(r.log)
+	last, short := r.log.Reaches(ctx, r.Last)
+	if short != nil && !errors.As(short, new(*streams.DamagedError)) {
+		return short
+	}
 	at, end := r.begin("verifying", "events", int64(r.Last-begin.Seq))
 	defer end()
-	chain, err := projector.Audit(ctx, r.log, begin, r.Last, append(origin, r.links...), func(seq uint64) { at(int64(seq - begin.Seq)) })
+	chain, err := projector.Audit(ctx, r.log, begin, last, append(origin, r.links...), func(seq uint64) { at(int64(seq - begin.Seq)) })
 	r.Verified, r.Hash = chain.Seq, hex.EncodeToString(chain.Hash[:])
-	return err
+	return cmp.Or(err, short)
 }
 
 func (r *Report) begin(what, unit string, total int64) (at func(int64), end func()) {

@@ -58,3 +58,44 @@ func TestTheAuditShowsAForgedNameAsAClaim(t *testing.T) {
 		})
 	}
 }
+
+// A producer need not say in a header what its event is, and may say something else: the audit
+// shows, and finds, what was folded. That holds for a large event, and for one that gives rights.
+func TestTheAuditShowsWhatWasFoldedWhateverTheHeadersSay(t *testing.T) {
+	g := startGuarded(t, false)
+	const large = "edict.log." + theirs + ".node.m"
+	id := uuid.NewString()
+	for _, m := range []*nats.Msg{
+		{
+			Subject: large, Header: nats.Header{"ce-type": {"policy_deleted"}},
+			Data: fmt.Appendf(nil, `{"id":%q,"type":"node_updated","project_id":%q,"node_id":"m","labels":{},%*s"addresses":[]}`, uuid.NewString(), theirs, 100<<10, ""),
+		},
+		{Subject: "edict.log.access.zoe", Data: fmt.Appendf(nil, `{"id":%q,"type":"relation_written","principal_id":"zoe","relation":"plane#admin"}`, id)},
+	} {
+		require.NoError(t, who{g, "root"}.on(func(nc *nats.Conn) error {
+			answer, err := nc.RequestMsg(m, 10*time.Second)
+			if err == nil {
+				require.NotContains(t, string(answer.Data), `"error"`)
+			}
+			return err
+		}))
+	}
+	for kind, want := range map[string]resource.AuditEntry{
+		"node_updated":     {Subject: large},
+		"relation_written": {Subject: "edict.log.access.zoe", Detail: "plane#admin", EventID: id},
+	} {
+		text, err := who{g, "root"}.body(http.MethodGet, "/v1/audit?type="+kind, "")
+		require.NoError(t, err)
+		var page resource.Page[resource.AuditEntry]
+		require.NoError(t, json.Unmarshal(text, &page))
+		require.Len(t, page.Items, 1, "%s", text)
+		got := page.Items[0]
+		require.Equal(t, kind, got.Type)
+		require.Equal(t, want.Subject, got.Subject)
+		require.Equal(t, want.Detail, got.Detail)
+		require.Equal(t, "nats", got.Via)
+		if want.EventID != "" {
+			require.Equal(t, want.EventID, got.EventID)
+		}
+	}
+}

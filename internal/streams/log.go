@@ -193,6 +193,30 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 	return m, err
 }
 
+// Reaches is up to where the log can be read that is said to end at a sequence. Where that is below,
+// the error says so, a *DamagedError: a server counts an event whose record is cut off, and whoever
+// follows the log up to there would wait for it for ever.
+func (l *Log) Reaches(ctx context.Context, last uint64) (seq uint64, err error) {
+	const most = 10_000 // of these the first is named: nobody waits for a million questions
+	for seq = last; seq >= l.first && last-seq < most; seq-- {
+		_, err = l.Get(ctx, seq)
+		if !errors.Is(err, ErrNotFound) {
+			break
+		}
+	}
+	if seq == last || err != nil && !errors.Is(err, ErrNotFound) {
+		return seq, err
+	}
+	from := seq + 1
+	if err != nil && seq >= l.first { // what lies below was not asked for
+		seq = l.first - 1
+	}
+	return seq, &DamagedError{
+		Damage: DamageHole, From: from, To: last,
+		Detail: fmt.Sprintf("%s lacks sequence %d, and its server counts up to %d; restore the stream from a backup", LogStream, from, last),
+	}
+}
+
 // NextOf returns the first event from a sequence on that has the id of e, on the
 // subject of e; ErrNotFound when there is none. It reads what stands on the subject,
 // one by one.

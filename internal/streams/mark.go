@@ -71,10 +71,12 @@ func (v *Marker) mark(subject string, body []byte, principal, correlation string
 }
 
 // Marked reports whether a worker of the plane appended an event with the
-// headers that it has. Of events of before it says yes: nobody can tell.
-func (v *Marker) Marked(m *Message) bool {
+// headers that it has, and whether the event's mark proves that. Of events of before
+// it says that one did: nobody can tell.
+func (v *Marker) Marked(m *Message) (ours, proved bool) {
 	want := v.mark(m.Subject, m.Body, m.Get(wire.HeaderPrincipal), m.Get(wire.HeaderCorrelation))
-	return m.Seq <= v.from || hmac.Equal([]byte(want), []byte(m.Get(HeaderMark)))
+	proved = hmac.Equal([]byte(want), []byte(m.Get(HeaderMark)))
+	return proved || m.Seq <= v.from, proved
 }
 
 // Mark has the log's events marked from now on. It is called before the first

@@ -66,8 +66,15 @@ func (c *Conn) restoreStep(ctx context.Context, subject string, body []byte, ans
 // the code of its answer is that of the step.
 var noRoom = []string{"no space left", "quota exceeded", "insufficient storage", "insufficient resources", "resource limits exceeded"}
 
-// refused is what a server says of a step that it does not take: ErrStorage where it has no room.
+// tooLarge is how a server says that one message is larger than its max_payload.
+const tooLarge = "exceeds maximum payload size"
+
+// refused is what a server says of a step that it does not take: ErrStorage where it has no room,
+// ErrMessageTooLarge where it takes no message so large.
 func refused(said string) error {
+	if strings.Contains(said, tooLarge) {
+		return &tooLargeError{said}
+	}
 	for _, words := range noRoom {
 		if strings.Contains(said, words) {
 			return &noRoomError{said}
@@ -86,6 +93,18 @@ func (e *noRoomError) Error() string {
 
 // Unwrap is ErrStorage.
 func (*noRoomError) Unwrap() error { return ErrStorage }
+
+// tooLargeError means that the server takes no message as large as one that is restored. It is
+// ErrMessageTooLarge, too.
+type tooLargeError struct{ said string }
+
+// Error says so, and what to do.
+func (e *tooLargeError) Error() string {
+	return fmt.Sprintf("the server: %s; raise max_payload of all servers to what it was where the log was written (an embedded server has 8MB), and run the same command again, which begins anew", e.said)
+}
+
+// Unwrap is ErrMessageTooLarge.
+func (*tooLargeError) Unwrap() error { return ErrMessageTooLarge }
 
 // restoreChunk is what goes to the server at once.
 const restoreChunk = 256 << 10

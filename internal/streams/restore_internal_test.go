@@ -51,6 +51,13 @@ func TestAServerWithoutRoomIsKnownByItsWords(t *testing.T) {
 	require.NotErrorIs(t, refused("replicas > 1 not supported in non-clustered mode"), ErrStorage)
 }
 
+func TestAServerThatTakesNoMessageSoLargeIsKnownByItsWords(t *testing.T) {
+	const said = "restore failed: message sequence 10 exceeds maximum payload size"
+	err := refused(said)
+	require.ErrorIs(t, err, ErrMessageTooLarge)
+	require.ErrorContains(t, err, said+"; raise max_payload")
+}
+
 // TestAnImportWhoseServerGoesAwaySaysWhatToDo, and says so once.
 func TestAnImportWhoseServerGoesAwaySaysWhatToDo(t *testing.T) {
 	body := make([]byte, 2*restoreChunk)

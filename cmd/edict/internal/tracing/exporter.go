@@ -24,7 +24,7 @@ func newOTLP(ctx context.Context, log *slog.Logger) (sdk.SpanExporter, error) {
 	}
 	var unread unreadable
 	otel.SetLogger(logr.FromSlogHandler(&unread))
-	e, err := otlptracehttp.New(ctx)
+	e, err := otlptracehttp.New(ctx, fallback()...)
 	otel.SetLogger(logr.Discard())
 	if err == nil {
 		err = unread.err
@@ -33,6 +33,15 @@ func newOTLP(ctx context.Context, log *slog.Logger) (sdk.SpanExporter, error) {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_*: %w", err)
 	}
 	return &telling{SpanExporter: e, log: log}, nil
+}
+
+// fallback is where a collector is asked when the environment does not say where one is.
+// OpenTelemetry defines it without TLS, and its exporter would ask with.
+func fallback() []otlptracehttp.Option {
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" {
+		return nil
+	}
+	return []otlptracehttp.Option{otlptracehttp.WithEndpointURL("http://localhost:4318/v1/traces")}
 }
 
 // checkSettings looks at what the exporter takes for something else, or passes over

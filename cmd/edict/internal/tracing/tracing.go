@@ -47,6 +47,9 @@ func FromEnvironment(ctx context.Context, opt Options) (*Tracing, error) {
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
+	if err := checkRecorder(); err != nil {
+		return nil, err
+	}
 	var all []sdk.TracerProviderOption
 	for _, name := range names {
 		var e sdk.SpanExporter

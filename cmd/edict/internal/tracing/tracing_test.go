@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -113,6 +114,18 @@ func TestTheEnvironmentDecides(t *testing.T) {
 		{"a compression nobody knows", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_COMPRESSION=zip", false, "gzip"},
 		{"a certificate that is not there", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere", false, "read tls ca cert file"},
 		{"half a client certificate", "OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere", false, "CLIENT_CERTIFICATE"},
+		{"a queue below nothing", "OTEL_TRACES_EXPORTER=console OTEL_BSP_MAX_QUEUE_SIZE=-1", false, "OTEL_BSP_MAX_QUEUE_SIZE"},
+		{"a queue without end", "OTEL_TRACES_EXPORTER=console OTEL_BSP_MAX_QUEUE_SIZE=99999999999999", false, "OTEL_BSP_MAX_QUEUE_SIZE"},
+		{"a batch below nothing", "OTEL_TRACES_EXPORTER=otlp OTEL_BSP_MAX_EXPORT_BATCH_SIZE=-1", false, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"},
+		{"batches without a pause between them", "OTEL_TRACES_EXPORTER=console OTEL_BSP_SCHEDULE_DELAY=0", false, "OTEL_BSP_SCHEDULE_DELAY"},
+		{"a pause in words", "OTEL_TRACES_EXPORTER=console OTEL_BSP_SCHEDULE_DELAY=5s", false, "OTEL_BSP_SCHEDULE_DELAY"},
+		{"batches as somebody wants them", "OTEL_TRACES_EXPORTER=console OTEL_BSP_SCHEDULE_DELAY=100 OTEL_BSP_EXPORT_TIMEOUT=0 OTEL_BSP_MAX_QUEUE_SIZE=64", true, ""},
+		{"a limit in words", "OTEL_TRACES_EXPORTER=console OTEL_SPAN_LINK_COUNT_LIMIT=many", false, "OTEL_SPAN_LINK_COUNT_LIMIT"},
+		{"no limit", "OTEL_TRACES_EXPORTER=console OTEL_SPAN_LINK_COUNT_LIMIT=-1", true, ""},
+		{"a sampler nobody knows", "OTEL_TRACES_EXPORTER=console OTEL_TRACES_SAMPLER=ratio", false, "OTEL_TRACES_SAMPLER"},
+		{"a sampler's share in percent", "OTEL_TRACES_EXPORTER=console OTEL_TRACES_SAMPLER=traceidratio OTEL_TRACES_SAMPLER_ARG=1%", false, "OTEL_TRACES_SAMPLER_ARG"},
+		{"a sampler's share above all", "OTEL_TRACES_EXPORTER=console OTEL_TRACES_SAMPLER=parentbased_traceidratio OTEL_TRACES_SAMPLER_ARG=10", false, "OTEL_TRACES_SAMPLER_ARG"},
+		{"a sampler", "OTEL_TRACES_EXPORTER=console OTEL_TRACES_SAMPLER=ParentBased_TraceIDRatio OTEL_TRACES_SAMPLER_ARG=0.01", true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, pair := range strings.Split(strings.ReplaceAll(c.env, ", ", ","), " ") {
@@ -178,6 +191,23 @@ func TestSpansGoWhereTheEnvironmentSaysAndALossIsToldOnce(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "\n"), "and that it is over")
 	require.NoError(t, e.Shutdown(t.Context()))
 }
+
+func TestWithoutAnEndpointACollectorIsAskedWhereOpenTelemetryHasIt(t *testing.T) {
+	var asked string
+	e, err := otlptracehttp.New(t.Context(), append(fallback(), otlptracehttp.WithHTTPClient(&http.Client{
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked = r.URL.String()
+			return nil, errors.New("nobody is asked here")
+		}),
+	}))...)
+	require.NoError(t, err)
+	require.Error(t, e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "fold"}}.Snapshots()))
+	require.Equal(t, "http://localhost:4318/v1/traces", asked)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestACommandsRequestsBelongToItsTrace(t *testing.T) {
 	x, out := recording(t)
