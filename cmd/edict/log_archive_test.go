@@ -99,7 +99,7 @@ func TestLogCatNamesTheTypeOfTheBody(t *testing.T) {
 	var out bytes.Buffer
 	a := archiveCommands{&app{console: console{stdout: &out, format: formatTable}}}
 	const body = `{"id":"0190a1b2-0000-7000-8000-000000000006","type":"node_removed","project_id":"00000000-0000-4000-8000-000000000000","node_id":"db-7"}`
-	require.NoError(t, a.cat(func(yield func(streams.Message, error) bool) {
+	require.NoError(t, a.cat(t.Context(), func(yield func(streams.Message, error) bool) {
 		_ = yield(streams.Message{Seq: 1, Body: []byte(body)}, nil) &&
 			yield(streams.Message{Seq: 2, Body: []byte(body), Header: map[string][]string{"ce-type": {"policy_deleted"}}}, nil)
 	}))
