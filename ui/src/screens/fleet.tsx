@@ -30,7 +30,7 @@ export function Fleet() {
       <Failure error={counts.error} />
       {c ? <Counts of={c} /> : <div class="waiting" aria-busy={!counts.error} />}
       {c && c.nodes > 0 && keys && (c.groups || !by) && <ByLabel of={c} by={by} keys={keys} />}
-      {c && c.nodes > 0 && (c.groups || keys?.length === 0) && <Behind all={c.nodes - c.applied} whole={whole} />}
+      {c && c.nodes > 0 && keys && (c.groups || keys.length === 0) && <Behind all={c.nodes - c.applied} whole={whole} />}
     </>
   );
 }
