@@ -127,10 +127,11 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	for _, o := range owed {
 		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
 	}
-	for range p.flood {
-		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {owed[0].id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(owed[0])})
-	}
-	if p.flood > 0 {
+	if p.flood > 0 { // signed once: before the next question is read, all of it is sent
+		text := p.envelope(owed[0])
+		for range p.flood {
+			p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {owed[0].id.String()}, wire.HeaderLog: {p.log}}, Data: text})
+		}
 		return
 	}
 	header := nats.Header{wire.HeaderUpTo: {upTo.String()}}
