@@ -230,18 +230,29 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+// piped is a connection to a plane whose server ends with the test.
+func piped(t *testing.T) net.Conn {
+	p, l := newPlane(t), make(pipes, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
+	client, server := net.Pipe()
+	l <- server
+	t.Cleanup(func() {
+		_ = client.Close()
+		close(l)
+		stop()
+		<-served
+	})
+	return client
+}
+
 // docs/access.md says how long a body may bring nothing: as long, and not that
 // once for the route and once for net/http.
 func TestAStalledBodyIsHeldAsLongAsIsSaid(t *testing.T) {
 	for _, path := range []string{policies, nodes + ":batch", "/nowhere"} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlane(t)
-			l := make(pipes, 1)
-			ctx, stop := context.WithCancel(t.Context())
-			served := make(chan error, 1)
-			go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
-			client, server := net.Pipe()
-			l <- server
+			client := piped(t)
 			media := "application/json"
 			if strings.HasSuffix(path, "batch") {
 				media = "application/x-ndjson"
@@ -252,9 +263,6 @@ func TestAStalledBodyIsHeldAsLongAsIsSaid(t *testing.T) {
 			_, err = io.Copy(io.Discard, client)
 			require.NoError(t, err)
 			require.Equal(t, 30*time.Second, time.Since(began).Round(time.Second), path)
-			close(l)
-			stop()
-			<-served
 		})
 	}
 }
@@ -268,19 +276,7 @@ func TestARefusalDoesNotWaitForABodyThatNobodyAskedFor(t *testing.T) {
 		refused + "\r\n{":                        30 * time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlane(t)
-			l := make(pipes, 1)
-			ctx, stop := context.WithCancel(t.Context())
-			served := make(chan error, 1)
-			go func() { served <- (&api.Server{Handler: p.Handler}).Run(ctx, l) }()
-			client, server := net.Pipe()
-			l <- server
-			defer func() {
-				_ = client.Close()
-				close(l)
-				stop()
-				<-served
-			}()
+			client := piped(t)
 			began := time.Now()
 			_, err := io.WriteString(client, request)
 			require.NoError(t, err)
