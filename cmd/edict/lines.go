@@ -69,23 +69,17 @@ func inflated(r io.ReadCloser) (_ io.ReadCloser, compressed bool, err error) {
 		io.Closer
 	}{in, r}
 	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
-		plain.Reader = document.OnlyText(unmarked(in))
+		document.SkipMark(in)
+		plain.Reader = document.OnlyText(in)
 		return plain, false, nil
 	}
 	z, err := gzip.NewReader(in)
 	if err == nil {
-		plain.Reader = document.OnlyText(unmarked(bufio.NewReader(z)))
+		text := bufio.NewReader(z)
+		document.SkipMark(text)
+		plain.Reader = document.OnlyText(text)
 	}
 	return plain, true, err
-}
-
-// unmarked is a text without the mark of its byte order that programs on Windows put in front.
-func unmarked(in *bufio.Reader) io.Reader {
-	const mark = "\ufeff"
-	if head, _ := in.Peek(len(mark)); string(head) == mark {
-		_, _ = in.Discard(len(mark))
-	}
-	return in
 }
 
 // firstByte is the first byte of a text that is no space, or a space if it is far away;

@@ -65,8 +65,7 @@ func (f Fault) String() string {
 // read where the format allows it. A list at the top of a document stands for
 // its elements.
 func Parse(file string, text []byte) (docs []Document, faults []Fault) {
-	const bom = "\ufeff"
-	if rest, ok := strings.CutPrefix(string(text), bom); ok {
+	if rest, ok := strings.CutPrefix(string(text), byteOrderMark); ok {
 		text = []byte(rest)
 	}
 	if i := invalidUTF8(text); i >= 0 {

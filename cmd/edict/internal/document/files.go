@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -92,6 +93,16 @@ func upTo(most int64, r io.Reader) ([]byte, error) {
 		err = fmt.Errorf("longer than %d bytes; is it the file that was meant? Else divide it", most)
 	}
 	return text, err
+}
+
+// byteOrderMark is what programs on Windows put in front of a text in UTF-8.
+const byteOrderMark = "\ufeff"
+
+// SkipMark reads a byte order mark, if a text begins with one.
+func SkipMark(text *bufio.Reader) {
+	if head, _ := text.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
+		_, _ = text.Discard(len(byteOrderMark)) // peeked
+	}
 }
 
 // OnlyText is r up to its first byte 0, which is an error: a device or a binary file may have

@@ -44,9 +44,7 @@ type stream struct {
 
 // pretty skips what is empty in front, a BOM too, and looks at what follows.
 func (s *stream) pretty() (bool, error) {
-	if head, _ := s.in.Peek(3); string(head) == "\ufeff" {
-		_, _ = s.in.Discard(3) // peeked
-	}
+	SkipMark(s.in)
 	for {
 		c, err := s.in.ReadByte()
 		if errors.Is(err, io.EOF) {
