@@ -95,16 +95,22 @@ func (p *publisher) notifyTables(seq uint64, all, asked []policy.NodeID) {
 			w.nodes[id] = true
 		}
 	}
-	p.putTables(w)
+	if !p.putTables(w) {
+		return // as where a stream begins: a round would find nothing to do
+	}
 	select {
 	case p.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (p *publisher) putTables(w changedTables) {
+// putTables keeps what is to be notified in a later round. It is false if that is nothing new.
+func (p *publisher) putTables(w changedTables) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(w.nodes) == 0 && w.seq <= p.tables.seq {
+		return false
+	}
 	if p.tables.nodes == nil {
 		p.tables.nodes = map[policy.NodeID]bool{}
 	}
@@ -112,6 +118,7 @@ func (p *publisher) putTables(w changedTables) {
 	for id := range w.nodes {
 		p.tables.nodes[id] = true
 	}
+	return true
 }
 
 func (p *publisher) takeTables() changedTables {
