@@ -43,7 +43,7 @@ func (p *Plane) run(ctx context.Context) error {
 			<-front.Done()
 			return errStopped
 		}
-		if err := p.serve(front, p.listeners.HTTP, p.handler, openFiles()/4*3); err != nil {
+		if err := p.serve(front, p.listeners.HTTP, p.handler, openFiles()/8*5); err != nil {
 			return err
 		}
 		return errStopped

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 
 	"github.com/edictdev/edict/internal/fault"
 )
@@ -63,6 +64,10 @@ type ServerOptions struct {
 	// network; nil: none.
 	Guard Guard
 	TLS   *tls.Config
+
+	// Connections is how many clients are connected at most, this process included; 0, or more than
+	// the server's own limit of 65,536: that many.
+	Connections int
 
 	maxBatch int // messages of an atomic batch; 0: embeddedMaxBatch
 }
@@ -139,6 +144,9 @@ func (s *Server) options() (*server.Options, error) {
 
 		DisableJetStreamBanner: true,
 	}
+	if 0 < s.opt.Connections && s.opt.Connections < server.DEFAULT_MAX_CONNECTIONS {
+		o.MaxConn = s.opt.Connections
+	}
 	if s.opt.Guard != nil {
 		o.CustomClientAuthentication, o.MaxSubs = &admission{s}, MaxSubscriptions
 	}
@@ -191,7 +199,7 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("embedded server: %w", err)
 	}
-	lines := &serverLog{log: s.opt.Log}
+	lines := &serverLog{log: s.opt.Log, crowded: rate.Sometimes{Interval: time.Minute}}
 	ns.SetLoggerV2(lines, false, false, false)
 	ns.Start()
 	if err := awaitServer(ns, lines); err != nil {

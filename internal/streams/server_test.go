@@ -39,6 +39,36 @@ func TestAServerListensOnTheAddressGivenAndKeepsAPortItTook(t *testing.T) {
 	assert.Equal(t, 1000, outside.maxBatch)
 }
 
+// Each connection is an open file, of which the read model and the log need some.
+func TestClientsBeyondTheBoundAreRefused(t *testing.T) {
+	var out bytes.Buffer
+	s := startServer(t, ServerOptions{
+		Listen: "127.0.0.1:0", Relaxed: true, Connections: 3,
+		Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	own := connect(t, ConnectOptions{Server: s})
+	first, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	second, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	defer second.Close()
+	for range 5 {
+		_, err = nats.Connect(s.ClientURL())
+		require.Error(t, err)
+	}
+	require.True(t, own.Connected())
+	first.Close()
+	require.Eventually(t, func() bool {
+		another, err := nats.Connect(s.ClientURL())
+		if err == nil {
+			another.Close()
+		}
+		return err == nil
+	}, 10*time.Second, time.Millisecond, "there is room again")
+	s.Close()
+	require.Equal(t, 1, strings.Count(out.String(), "maximum connections exceeded"), "it is said once a minute: %s", &out)
+}
+
 func TestAServerIsRefusedWithOneClearError(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

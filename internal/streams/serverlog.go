@@ -8,13 +8,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 )
 
 // serverLog hands the embedded server's lines to slog: warnings and errors as
 // such, what it merely notes at debug level. The first fatal line is kept,
 // because the server reports a failed start nowhere else.
 type serverLog struct {
-	log *slog.Logger
+	log     *slog.Logger
+	crowded rate.Sometimes // warns of clients that are refused since there are too many
 
 	mu    sync.Mutex
 	fatal error
@@ -55,8 +59,12 @@ const routine = "TTL state is outdated"
 
 func (l *serverLog) line(level slog.Level, format string, v []any) string {
 	text := fmt.Sprintf(format, v...)
-	if strings.Contains(text, routine) {
+	switch {
+	case strings.Contains(text, routine):
 		level = slog.LevelDebug
+	case strings.Contains(text, server.ErrTooManyConnections.Error()):
+		level = slog.LevelDebug
+		l.crowded.Do(func() { level = slog.LevelWarn })
 	}
 	l.log.Log(context.Background(), level, "the NATS server reports", "detail", text, "component", "nats-server")
 	return text
