@@ -845,6 +845,9 @@ func TestAStateFileNeedsItsDirectory(t *testing.T) {
 	var kept *StateFileError
 	require.ErrorAs(t, NewFollower(url, self, opt).Run(ctx, func(Event) error { return nil }), &kept)
 	require.ErrorContains(t, kept, "nowhere: no such file or directory; make the directory")
+	opt.State = os.DevNull
+	require.ErrorAs(t, NewFollower(url, self, opt).Run(ctx, func(Event) error { return nil }), &kept)
+	require.ErrorContains(t, kept, "not a regular file; name one that may be replaced")
 }
 
 // A file of before there were event ids keeps the rows, and pulls.

@@ -25,11 +25,17 @@ type StateFileError struct {
 
 // Error says what to do.
 func (e *StateFileError) Error() string {
-	if errors.Is(e.Err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist):
 		return fmt.Sprintf("state file %s: %v; make the directory", e.Path, e.Err)
+	case errors.Is(e.Err, errNoFile):
+		return fmt.Sprintf("state file %s: %v; name one that may be replaced", e.Path, e.Err)
 	}
 	return fmt.Sprintf("state file %s: %v; remove it to begin anew", e.Path, e.Err)
 }
+
+// errNoFile is for a device, which must not be removed.
+var errNoFile = errors.New("not a regular file")
 
 // Unwrap is the reason.
 func (e *StateFileError) Unwrap() error { return e.Err }
@@ -59,6 +65,9 @@ type savedPolicy struct {
 func (f *Follower) restore() error {
 	if f.opt.State == "" || f.restored {
 		return nil
+	}
+	if info, err := os.Stat(f.opt.State); err == nil && !info.Mode().IsRegular() {
+		return &StateFileError{f.opt.State, errNoFile}
 	}
 	text, err := artifact.ReadFile(f.opt.State)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -70,7 +70,7 @@ func (a accessCommands) grantCommand() *cobra.Command {
 				return a.tellDry("principal/"+args[0], "granted "+strings.Join(args[1:], " "))
 			}
 			if p.Kind == "" {
-				fmt.Fprintf(a.stderr, "edict: nothing proves %s yet; make a token with: edict access token create %s\n", p.ID, p.ID)
+				fmt.Fprintf(a.stderr, "edict: no event says what proves %s; unless the --access file of the plane does, make a token with: edict access token create %s\n", p.ID, p.ID)
 			}
 			return a.print(p, func(w io.Writer) { principalListing.write(w, []resource.Principal{p}, false) })
 		},

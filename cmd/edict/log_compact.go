@@ -36,8 +36,8 @@ func (a archiveCommands) logCompactCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "compact --keep 90d|SEQ", Short: "Give the log an origin, and remove what lies before it", Args: cli.Args(0, 0),
 		Long: `Have the worker at --server make an event the origin of the log, and remove all events
-before it, for good. With --keep 90d the events of the last 90 days are kept, with
---keep 4711 those from sequence 4711 on.
+before it, for good. With --keep 90d the events of the last 90 days are kept, and nothing
+is done while there are no older ones; with --keep 4711 those from sequence 4711 on are kept.
 
 The origin is what was folded up to that event, signed by the plane. Nothing is removed
 before it is stored, read back, folded on to where the worker stands and found equal,
@@ -97,8 +97,14 @@ func (a archiveCommands) compact(cmd *cobra.Command, f compactFlags, age time.Du
 		return err
 	}
 	if seq == 0 {
-		if seq, err = oldestOf(ctx, c, age); err != nil {
+		begins := uint64(0)
+		if seq, begins, err = oldestOf(ctx, c, age); err != nil {
 			return err
+		}
+		if seq == begins && (begins == 1 || f.dry) { // from an origin on, a compaction may have been cut off
+			return a.print(dryOutcome{"log", "unchanged", f.dry}, func(w io.Writer) {
+				fmt.Fprintf(w, "no event of the log is older than %s: nothing is removed%s\n", f.keep, dryNote(f.dry))
+			})
 		}
 	}
 	if f.dry {
@@ -150,21 +156,20 @@ func writeOrigin(w io.Writer, o resource.LogOrigin) {
 	}
 }
 
-// oldestOf is the first event that is not older than an age, or the last one.
-func oldestOf(ctx context.Context, c *client.Client, age time.Duration) (uint64, error) {
+// oldestOf is the first event that is not older than an age, or the last one, and where the log
+// begins.
+func oldestOf(ctx context.Context, c *client.Client, age time.Duration) (seq, begins uint64, err error) {
+	status, err := c.Status(ctx, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	begins = max(status.Log.Begins, 1)
 	m, err := c.SeqAt(ctx, time.Now().Add(-age))
 	var p *client.Problem
 	if errors.As(err, &p) && p.Status == http.StatusGone {
-		return 0, cli.Failed(cli.Conflict, "there is nothing older in the log, which was compacted before: %s", p.Detail)
+		return begins, begins, nil // what is older was removed before
 	}
-	if err != nil {
-		return 0, err
-	}
-	status, err := c.Status(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	return min(m.Seq+1, status.Applied), nil
+	return max(begins, min(m.Seq+1, status.Applied)), begins, err
 }
 
 // archiveBefore writes what lies before an event into an archive, or goes on with one, and

@@ -129,6 +129,12 @@ var projectListing = listing[resource.Project]{
 			}
 			return countText(p.Quota.EventsPerSecond)
 		}, true},
+		{"archived", func(p resource.Project) string {
+			if p.ArchivedAt == nil {
+				return "no"
+			}
+			return "since " + stamp(*p.ArchivedAt)
+		}, true},
 	},
 }
 
@@ -143,9 +149,6 @@ func (a projectCommands) projectDescribeCommand() *cobra.Command {
 func writeProject(w io.Writer, p resource.Project) {
 	for _, c := range projectListing.columns {
 		fmt.Fprintf(w, "%-17s%s\n", title(c.header)+":", c.cell(p))
-	}
-	if p.ArchivedAt != nil {
-		fmt.Fprintf(w, "%-17ssince %s\n", "Archived:", stamp(*p.ArchivedAt))
 	}
 	switch {
 	case p.Ready != nil:

@@ -259,9 +259,17 @@ func (c *call) queryTime(name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no time; write it as 2026-11-20T12:00:00Z", text)
+		return at, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no time; write it as 2026-11-20T12:00:00Z%s", text, plusHint(text))
 	}
 	return at, nil
+}
+
+// plusHint is for a time with an offset that was not escaped: a query has a blank for a plus.
+func plusHint(text string) string {
+	if strings.Contains(text, " ") {
+		return ", and the + of an offset as %2B"
+	}
+	return ""
 }
 
 // queryFlag reads a switch of the query: absent is off, present without a value on.

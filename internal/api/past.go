@@ -121,7 +121,7 @@ func (h *pastHandlers) moment(c *call, name string) (uint64, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no moment; write a log sequence, or a time as 2026-11-20T12:00:00Z", text)
+		return 0, broken(http.StatusBadRequest, CodeBadParameter, "/"+name, "%.40q is no moment; write a log sequence, or a time as 2026-11-20T12:00:00Z%s", text, plusHint(text))
 	}
 	if now := h.clock(); at.After(now) {
 		return 0, broken(http.StatusBadRequest, CodeNotYet, "/"+name, "%s is yet to come; the log ends at event %d now, %s", text, head, now.UTC().Format(time.RFC3339))

@@ -213,15 +213,16 @@ func TestAMomentOfThePast(t *testing.T) {
 		detail string
 	}{
 		"2": {200, "", ""}, "3": {200, "", ""}, "2026-11-20T12:00:03.5Z": {200, "", ""},
-		"4":                      {404, "node_not_found", ""},
-		"5":                      {400, "not_yet", "ends at 4"},
-		sent.String():            {400, "not_yet", "its log sequence, 3, is meant here"},
-		"1":                      {410, "log_compacted", "begins at 2"},
-		"2026-11-20T12:00:01.5Z": {410, "log_compacted", ""},
-		"2026-12-20T12:00:00Z":   {400, "not_yet", "ends at event 4"},
-		"yesterday":              {400, "wrong_type", ""},
-		"":                       {400, "wrong_type", ""},
-		"3&min_seq=3":            {400, "wrong_type", "one of them"},
+		"4":                           {404, "node_not_found", ""},
+		"5":                           {400, "not_yet", "ends at 4"},
+		sent.String():                 {400, "not_yet", "its log sequence, 3, is meant here"},
+		"1":                           {410, "log_compacted", "begins at 2"},
+		"2026-11-20T12:00:01.5Z":      {410, "log_compacted", ""},
+		"2026-12-20T12:00:00Z":        {400, "not_yet", "ends at event 4"},
+		"yesterday":                   {400, "wrong_type", ""},
+		"2026-11-20T12:00:03.5+00:00": {400, "wrong_type", "the + of an offset as %2B"},
+		"":                            {400, "wrong_type", ""},
+		"3&min_seq=3":                 {400, "wrong_type", "one of them"},
 	} {
 		a := p.do("GET", "/v1/nodes/n1/state?at="+at, "")
 		p.want(want.status, want.code, a)

@@ -25,20 +25,49 @@ import (
 func main() {
 	url := flag.String("nats", nats.DefaultURL, "the plane's NATS address")
 	project := flag.String("project", "00000000-0000-4000-8000-000000000000", "the project to write to")
+	var who access
+	flag.StringVar(&who.principal, "principal", "", "who this is; where access is configured")
+	flag.StringVar(&who.token, "token-file", "", "file with a token of the principal; for the embedded server")
+	flag.StringVar(&who.creds, "creds", "", "file of the principal's credentials; for other NATS servers")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := run(ctx, *url, *project, os.Stdout); err != nil {
+	if err := run(ctx, *url, *project, who, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "producer:", err)
 		os.Exit(1)
 	}
 }
 
+// access is how a producer proves who it is.
+type access struct{ principal, token, creds string }
+
+func (a access) options() ([]nats.Option, error) {
+	opts := []nats.Option{nats.Name("producer example")}
+	if a.principal != "" { // it hears answers nowhere else
+		opts = append(opts, nats.CustomInboxPrefix("_INBOX."+a.principal))
+	}
+	if a.token != "" {
+		text, err := os.ReadFile(a.token)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, nats.Token(strings.TrimSpace(string(text))))
+	}
+	if a.creds != "" {
+		opts = append(opts, nats.UserCredentials(a.creds))
+	}
+	return opts, nil
+}
+
 // object is a JSON object. Your program will have types of its own.
 type object = map[string]any
 
-func run(ctx context.Context, url, project string, out io.Writer) error {
-	nc, err := nats.Connect(url, nats.Name("producer example"))
+func run(ctx context.Context, url, project string, who access, out io.Writer) error {
+	opts, err := who.options()
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return err
 	}

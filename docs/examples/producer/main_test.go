@@ -5,13 +5,17 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	planeaccess "github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/test/binary"
 	"github.com/edictdev/edict/policy"
 )
@@ -38,7 +42,7 @@ func startPlane(t *testing.T) (context.Context, jetstream.JetStream, jetstream.S
 func TestTheExampleAppendsEventsThatDecode(t *testing.T) {
 	ctx, js, stream := startPlane(t)
 	var out bytes.Buffer
-	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, &out))
+	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, access{}, &out))
 	require.Equal(t, "policy_revision_created is event 1: applied\nnode_updated is event 2: applied\n", out.String())
 
 	for seq, family := range []string{"policy", "node"} {
@@ -56,11 +60,31 @@ func TestTheExampleAppendsEventsThatDecode(t *testing.T) {
 	}
 }
 
+func TestTheExampleProvesWhoItIs(t *testing.T) {
+	dir := t.TempDir()
+	text, kept := planeaccess.NewToken(uuid.New(), time.Time{})
+	of := policy.Relation{Kind: policy.ObjectProject, ID: uuid.MustParse(project)}
+	operator, manage := of, of
+	operator.Name, manage.Name = policy.RelationOperator, policy.RelationManage
+	principals := planeaccess.File{"cmdb": {
+		Principal: policy.Principal{Kind: policy.Service, Tokens: []policy.Token{kept}},
+		Relations: []policy.Relation{operator, manage},
+	}}
+	require.NoError(t, principals.Write(filepath.Join(dir, "access.json")))
+	who := access{principal: "cmdb", token: filepath.Join(dir, "cmdb.token")}
+	require.NoError(t, os.WriteFile(who.token, []byte(text+"\n"), 0o600))
+	p := binary.Serve(t, "--durability", "relaxed", "--access", filepath.Join(dir, "access.json"))
+	var out bytes.Buffer
+	require.Error(t, run(t.Context(), p.NATS, project, access{}, &out))
+	require.NoError(t, run(t.Context(), p.NATS, project, who, &out))
+	require.Equal(t, "policy_revision_created is event 1: applied\nnode_updated is event 2: applied\n", out.String())
+}
+
 func TestTheExampleFailsWhereItsEventIsRejected(t *testing.T) {
 	ctx, js, _ := startPlane(t)
-	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, io.Discard))
+	require.NoError(t, run(ctx, js.Conn().ConnectedUrl(), project, access{}, io.Discard))
 	var out bytes.Buffer
-	require.ErrorContains(t, run(ctx, js.Conn().ConnectedUrl(), project, &out), "policy_revision_created, event 3, is rejected: policy_slug_taken: ")
+	require.ErrorContains(t, run(ctx, js.Conn().ConnectedUrl(), project, access{}, &out), "policy_revision_created, event 3, is rejected: policy_slug_taken: ")
 	require.Empty(t, out.String())
 }
 
