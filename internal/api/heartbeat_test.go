@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,6 +159,31 @@ func TestAReportAfterAPullCountsAsApplied(t *testing.T) {
 			require.Equal(t, 1, applied())
 		})
 	}
+}
+
+// cutting is a connection that ends while an answer is sent, as net/http shows it.
+type cutting struct {
+	*httptest.ResponseRecorder
+	end context.CancelFunc
+}
+
+func (c cutting) Write([]byte) (int, error) {
+	c.end()
+	return 0, syscall.EPIPE
+}
+
+// What a node has not received it cannot have applied.
+func TestAPullThatIsCutIsNone(t *testing.T) {
+	p := newPlane(t)
+	p.put("n1", `{"labels":{"role":"web"}}`)
+	made := p.create("web")
+	ctx, end := context.WithCancel(t.Context())
+	p.Handler.ServeHTTP(cutting{httptest.NewRecorder(), end}, httptest.NewRequestWithContext(ctx, "GET", "/v1/nodes/n1/state", nil))
+	require.ErrorIs(t, ctx.Err(), context.Canceled, "it was answered")
+	a := p.do("POST", "/v1/nodes/n1/heartbeat", `{}`)
+	p.want(200, "", a)
+	require.True(t, into[resource.HeartbeatAccepted](t, a).Reconcile)
+	require.Zero(t, into[resource.Rollout](t, p.do("GET", policies+"/"+made.ID.String()+"/rollout", "")).Applied)
 }
 
 // A node that was removed and came again has said nothing yet, though it pulls what it had.

@@ -113,6 +113,9 @@ func (h *stateHandlers) state(c *call) error {
 		return nil
 	}
 	c.coded(http.StatusOK, mediaJSON, s.Body)
+	if c.r.Context().Err() != nil { // it does not have all of it
+		h.pulled.forget(id)
+	}
 	return nil
 }
 
