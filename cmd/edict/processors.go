@@ -16,7 +16,10 @@ const spareProcessors = 2
 // keepsListening has the plane hear of requests while every core is busy, unless the
 // operator says with GOMAXPROCS how many goroutines may run at once.
 func keepsListening() {
-	runtime.GOMAXPROCS(processors(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0), runtime.NumCPU()))
+	now := runtime.GOMAXPROCS(0)
+	if n := processors(os.Getenv("GOMAXPROCS"), now, runtime.NumCPU()); n != now { // what is set no longer follows a control group
+		runtime.GOMAXPROCS(n)
+	}
 }
 
 // processors is how many goroutines are to run at once, where the runtime lets as many as
