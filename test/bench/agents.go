@@ -58,7 +58,7 @@ func agents(ctx context.Context, e *env) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := figure("", "% of a core", samples{ours}).beside("a server that answers the same agents with bytes it has ready", samples{bare}).atMost(10)
+	l := figure("", "% of a core", samples{ours}).beside("a server that answers the same agents with bytes it has ready", samples{bare}).atMost(10).ratioAtMost(1.7)
 	l.note("%s agents on a cycle of %s, half of each dialect; in one cycle %s", grouped(int64(n)), agentsCycle, seen)
 	return []line{*l}, nil
 }
