@@ -147,7 +147,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 		return clearReady(f.readyFile)
 	}
 	go keepThrifty(cmd.Context())
-	keepsListening()
+	f.opt.Busy = listensWhileBusy(os.Getenv("GOMAXPROCS"))
 	err = plane.Run(cmd.Context(), f.opt)
 	if mine && f.readyFile != "" {
 		os.Remove(f.readyFile)

@@ -58,7 +58,9 @@ type Options struct {
 	Checked func() error
 	// Ready is called once, when everything answers.
 	Ready func(Addresses)
-	Log   *slog.Logger
+	// Busy is called when the fold begins to be busy, and when it is not any more; nil: nobody asks.
+	Busy func(busy bool)
+	Log  *slog.Logger
 	// Tracing records what a change of policy does; nil: nothing does.
 	Tracing Tracing
 

@@ -70,6 +70,9 @@ func (p *Plane) parts() []func(context.Context) error {
 	if p.decided != nil {
 		all = append(all, p.decided.Run)
 	}
+	if p.opt.Busy != nil {
+		all = append(all, func(ctx context.Context) error { return watchBusy(ctx, p.store.Applied, p.store.Changed, p.opt.Busy) })
+	}
 	return all
 }
 
