@@ -3,8 +3,6 @@ package plane
 import (
 	"context"
 	"time"
-
-	"github.com/edictdev/edict/internal/backoff"
 )
 
 // The fold is busy from so many events between two looks on, which is a quarter of what two cores
@@ -46,7 +44,9 @@ func watchBusy(ctx context.Context, applied func() uint64, changed func() <-chan
 				return nil
 			}
 		}
-		if backoff.Sleep(ctx, busyLook) != nil {
+		select {
+		case <-time.After(busyLook):
+		case <-ctx.Done():
 			return nil
 		}
 		now := applied()
