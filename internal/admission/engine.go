@@ -25,7 +25,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	l.PolicyTimeout = cmp.Or(l.PolicyTimeout, 100*time.Millisecond)
 	l.ChainTimeout = cmp.Or(l.ChainTimeout, 500*time.Millisecond)
-	l.Concurrency = cmp.Or(l.Concurrency, cores())
+	l.Concurrency = cmp.Or(l.Concurrency, runtime.GOMAXPROCS(0))
 	l.Sprint = cmp.Or(l.Sprint, 5*time.Millisecond)
 	l.PayloadBytes = cmp.Or(l.PayloadBytes, 1<<20)
 	l.DecisionBytes = cmp.Or(l.DecisionBytes, 256<<10)

@@ -5,11 +5,8 @@ import (
 	"sync"
 )
 
-// cores is how many there are for us: the runtime may let more goroutines than that run at once.
-func cores() int { return min(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
-
 // spareCores is how many cores work that takes long may have: one is left to others.
-func spareCores() int { return max(1, cores()-1) }
+func spareCores() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
 // share is how many of those places one owner may have: half is left to others.
 func share(places int) int { return max(1, places/2) }

@@ -6,7 +6,7 @@ import (
 )
 
 // The fold is busy from so many events between two looks on, which is a quarter of what two cores
-// fold, until it was not for so many looks.
+// fold, until there were fewer at so many looks in a row.
 const (
 	busyLook   = 100 * time.Millisecond
 	busyEvents = 1_000

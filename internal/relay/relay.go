@@ -110,7 +110,7 @@ func New(store Store, keys *artifact.Keyring, created time.Time, opt Options) *R
 	r := &Relay{
 		store: store, keys: keys, opt: opt.withDefaults(store),
 		logID: strconv.FormatInt(created.UnixNano(), 10),
-		turns: make(chan struct{}, max(1, min(runtime.GOMAXPROCS(0), runtime.NumCPU())/2)),
+		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		clock: time.Now, look: time.Second,
 	}
 	if wire := r.opt.Publish.Wire; wire != nil {

@@ -30,7 +30,7 @@ const perWorker = 4
 
 func newTurns(workers int) *turns {
 	if workers <= 0 {
-		workers = max(1, min(runtime.GOMAXPROCS(0), runtime.NumCPU())-1) // one core is left to all the others
+		workers = max(1, runtime.GOMAXPROCS(0)-1) // one is left to all the others
 	}
 	return &turns{workers: workers, idle: workers, starts: perWorker * workers, making: map[uuid.UUID]bool{}, waiting: map[uuid.UUID][]chan struct{}{}}
 }
