@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 )
 
-// ReadFile reads a whole file, but no pipe, which would wait for who writes to it.
+// ErrNotRegular is of what is read or replaced as a file and is none, such as a pipe or a device.
+var ErrNotRegular = errors.New("not a regular file")
+
+// ReadFile reads a whole file, but no pipe, which would wait for who writes to it: ErrNotRegular.
 func ReadFile(name string) ([]byte, error) {
 	if err := regular("read", name); err != nil {
 		return nil, err
@@ -20,7 +23,7 @@ func ReadFile(name string) ([]byte, error) {
 func regular(op, path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: op, Path: path, Err: errors.New("not a regular file")}
+		err = &fs.PathError{Op: op, Path: path, Err: ErrNotRegular}
 	}
 	return err
 }

@@ -28,14 +28,11 @@ func (e *StateFileError) Error() string {
 	switch {
 	case errors.Is(e.Err, fs.ErrNotExist):
 		return fmt.Sprintf("state file %s: %v; make the directory", e.Path, e.Err)
-	case errors.Is(e.Err, errNoFile):
+	case errors.Is(e.Err, artifact.ErrNotRegular): // a device must not be removed
 		return fmt.Sprintf("state file %s: %v; name one that may be replaced", e.Path, e.Err)
 	}
 	return fmt.Sprintf("state file %s: %v; remove it to begin anew", e.Path, e.Err)
 }
-
-// errNoFile is for a device, which must not be removed.
-var errNoFile = errors.New("not a regular file")
 
 // Unwrap is the reason.
 func (e *StateFileError) Unwrap() error { return e.Err }
@@ -65,9 +62,6 @@ type savedPolicy struct {
 func (f *Follower) restore() error {
 	if f.opt.State == "" || f.restored {
 		return nil
-	}
-	if info, err := os.Stat(f.opt.State); err == nil && !info.Mode().IsRegular() {
-		return &StateFileError{f.opt.State, errNoFile}
 	}
 	text, err := artifact.ReadFile(f.opt.State)
 	if errors.Is(err, fs.ErrNotExist) {

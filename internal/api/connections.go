@@ -6,7 +6,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // connections bounds how many connections a server holds. Each is an open file, and where the
@@ -19,27 +20,24 @@ type connections struct {
 	mu    sync.Mutex
 	held  map[net.Conn]*list.Element // its place among the quiet ones; nil: it has a request
 	quiet list.List                  // net.Conn, the one that is quiet for longest first
-	said  time.Time
+	say   rate.Sometimes             // that connections end
 }
-
-// sayEvery is how often it is said that connections end.
-const sayEvery = time.Minute
 
 // changed takes what net/http says of a connection.
 func (h *connections) changed(c net.Conn, s http.ConnState) {
 	if h.most == 0 {
 		return
 	}
-	if ended, say := h.note(c, s); ended != nil {
-		if say {
+	if ended := h.note(c, s); ended != nil {
+		h.say.Do(func() {
 			h.log.Warn("there are as many connections as the open files of the process allow: for a new one another ends, one without a request first", "of", h.most)
-		}
+		})
 		closeNow(ended)
 	}
 }
 
-// note is changed, and returns the connection that has to end, and whether to say so.
-func (h *connections) note(c net.Conn, s http.ConnState) (ended net.Conn, say bool) {
+// note is changed, and returns the connection that has to end; nil: none has to.
+func (h *connections) note(c net.Conn, s http.ConnState) (ended net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at, here := h.held[c]
@@ -53,7 +51,7 @@ func (h *connections) note(c net.Conn, s http.ConnState) (ended net.Conn, say bo
 		}
 		h.held[c] = h.quiet.PushBack(c)
 	case !here: // it had to end
-		return nil, false
+		return nil
 	case s == http.StateActive:
 		h.held[c] = nil
 	case s == http.StateIdle:
@@ -62,15 +60,11 @@ func (h *connections) note(c net.Conn, s http.ConnState) (ended net.Conn, say bo
 		delete(h.held, c)
 	}
 	if len(h.held) <= h.most {
-		return nil, false
+		return nil
 	}
 	ended = h.quiet.Remove(h.quiet.Front()).(net.Conn) // the new one at least
 	delete(h.held, ended)
-	now := time.Now()
-	if say = now.Sub(h.said) >= sayEvery; say {
-		h.said = now
-	}
-	return ended, say
+	return ended
 }
 
 // closeNow closes a connection, and does not wait for its peer to hear of it.

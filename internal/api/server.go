@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/edictdev/edict/internal/relay"
 )
 
@@ -50,7 +52,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer stopStreams()
 	requests, giveUp := context.WithCancelCause(context.Background())
 	defer giveUp(nil)
-	held := connections{most: s.Connections, log: trace}
+	held := connections{most: s.Connections, log: trace, say: rate.Sometimes{Interval: time.Minute}}
 	srv := &http.Server{
 		ConnState:         held.changed,
 		Handler:           bounded(s.Handler, cmp.Or(s.BodyTimeout, bodyQuiet)),
