@@ -3,6 +3,7 @@ package rete_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -48,17 +49,14 @@ var beforeSigning = []struct {
 	{"links are a table", `"type":"enum"`, `"type":"list"`, `has type "list"`},
 	{"roles are expanded to SPIFFE IDs", `"spiffe://rete-lovers/user/bob"`, `"devops"`, "is not a SPIFFE ID"},
 	{"of one trust domain", `spiffe://rete-lovers/user/bob`, `spiffe://elsewhere/user/bob`, "more than one trust domain"},
-	{"the payload is closed", `{"kind":"link"`, `{"labels":{},"kind":"link"`, "not a vertex payload"},
 }
 
 // The compiler makes none of these; it is what stands between a mistake in it and a
 // signature.
 func TestAMalformedArtifactIsRefusedBeforeItIsSigned(t *testing.T) {
 	m := judged(t, reterepo.Example())
-	sound, faults := rete.CompilePrinting(m, func(payload []byte) []byte { return payload })
-	require.Empty(t, faults)
 	var alpha []byte
-	for _, s := range sound {
+	for _, s := range compiled(t, reterepo.Example()) {
 		if s.Node == "alpha" {
 			alpha = s.Artifacts[1].Payload
 		}
@@ -68,11 +66,14 @@ func TestAMalformedArtifactIsRefusedBeforeItIsSigned(t *testing.T) {
 		t.Run(c.clause, func(t *testing.T) {
 			require.Contains(t, string(alpha), c.from)
 			spoilt := []byte(strings.ReplaceAll(string(alpha), c.from, c.to))
-			_, faults := rete.CompilePrinting(m, func(payload []byte) []byte {
-				if bytes.Equal(payload, alpha) {
-					return spoilt
+			require.ErrorContains(t, errors.Join(rete.CheckVertex(spoilt)...), c.says)
+			_, faults := rete.CompileSpoiling(m, func(p *rete.VertexPayload) {
+				text, err := json.Marshal(p)
+				require.NoError(t, err)
+				if bytes.Equal(text, alpha) {
+					*p = rete.VertexPayload{}
+					require.NoError(t, json.Unmarshal(spoilt, p))
 				}
-				return payload
 			})
 			require.NotEmpty(t, rete.Violations(faults))
 			said := ""
@@ -84,6 +85,14 @@ func TestAMalformedArtifactIsRefusedBeforeItIsSigned(t *testing.T) {
 			require.Contains(t, said, `the artifact of vertex flor of node "alpha" would be malformed`)
 		})
 	}
+}
+
+// What is printed are the members that the check knows; what a node is given may have others.
+func TestAPayloadIsClosed(t *testing.T) {
+	payload := compiled(t, reterepo.Example())[0].Artifacts[1].Payload
+	require.Empty(t, rete.CheckVertex(payload))
+	more := bytes.Replace(payload, []byte("{"), []byte(`{"labels":{},`), 1)
+	require.ErrorContains(t, errors.Join(rete.CheckVertex(more)...), "not a vertex payload")
 }
 
 // agent.json lists vertices by name and kind, and no path.

@@ -16,10 +16,15 @@ func CheckVertex(payload []byte) []error {
 	if err := json.Unmarshal(payload, &p, json.RejectUnknownMembers(true)); err != nil {
 		return []error{fmt.Errorf("not a vertex payload: %w", err)}
 	}
+	return p.faults()
+}
+
+// faults is CheckVertex of what is not printed yet.
+func (p *VertexPayload) faults() []error {
 	c := vertexCheck{domains: map[string]bool{}, local: map[string]bool{}}
-	c.shape(&p)
-	c.workloads(&p)
-	c.rows(&p, c.links(&p))
+	c.shape(p)
+	c.workloads(p)
+	c.rows(p, c.links(p))
 	if len(c.domains) > 1 {
 		c.fault("its SPIFFE IDs are of more than one trust domain")
 	}

@@ -47,12 +47,12 @@ func Compile(m *Model) ([]NodeSet, []Fault) { return CompileAfter(m, nil) }
 // keep the listeners that they had. A listener that must move, because somebody
 // declares its port now, is a warning, which does not keep anything from being signed.
 func CompileAfter(m *Model, before Listeners) ([]NodeSet, []Fault) {
-	return compile(m, before, printed)
+	return compile(m, before, func(*VertexPayload) {})
 }
 
-// compile is CompileAfter with what prints a payload.
-func compile(m *Model, before Listeners, printed func(any) []byte) ([]NodeSet, []Fault) {
-	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}, kept: before, print: printed}
+// compile is CompileAfter with what befalls a vertex payload between derivation and check.
+func compile(m *Model, before Listeners, meanwhile func(*VertexPayload)) ([]NodeSet, []Fault) {
+	c := &compiler{model: m, access: newAccess(m.View), local: map[string]*residents{}, kept: before}
 	c.settle()
 	c.addressed()
 	if len(Violations(c.faults)) > 0 {
@@ -65,7 +65,10 @@ func compile(m *Model, before Listeners, printed func(any) []byte) ([]NodeSet, [
 	for i, n := range m.Nodes.All {
 		d := c.derive(n) // what it remembers from node to node is not for many at once
 		g.Go(func() error {
-			sets[i], refused[i] = c.set(n, d)
+			for i := range d.vertices {
+				meanwhile(&d.vertices[i])
+			}
+			sets[i], refused[i] = d.set(n)
 			return nil
 		})
 	}
@@ -96,7 +99,6 @@ type compiler struct {
 	access *access
 	local  map[string]*residents // by node
 	kept   Listeners
-	print  func(payload any) []byte
 }
 
 // residents are the principals of one node, in the order of artifacts.
@@ -202,16 +204,15 @@ func (c *compiler) derive(n *Entry[Node]) payloads {
 	return d
 }
 
-// set prints and checks what one node must hold.
-func (c *compiler) set(n *Entry[Node], d payloads) (NodeSet, []malformed) {
-	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, c.print(d.agent)}}}
+// set checks and prints what one node must hold.
+func (d *payloads) set(n *Entry[Node]) (NodeSet, []malformed) {
+	set := NodeSet{n.Name, []Artifact{{ArtifactAgent, ArtifactAgent, printed(d.agent)}}}
 	var refused []malformed
 	for i, name := range n.Value.vertexNames() {
-		payload := c.print(d.vertices[i])
-		for _, err := range CheckVertex(payload) {
+		for _, err := range d.vertices[i].faults() {
 			refused = append(refused, malformed{i, err})
 		}
-		set.Artifacts = append(set.Artifacts, Artifact{ArtifactVertex, name, payload})
+		set.Artifacts = append(set.Artifacts, Artifact{ArtifactVertex, name, printed(d.vertices[i])})
 	}
 	slices.SortFunc(set.Artifacts, func(a, b Artifact) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
