@@ -61,23 +61,25 @@ func (p *Projector) Rebuild(ctx context.Context, log Log, until uint64) error {
 // the store stands at until.
 func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64) error {
 	var b bulk
-	var gathered []entry
-	size := 0
+	var gathered [][]entry
+	events, size := 0, 0
 	for next := range batches {
 		ahead.give(next.taken)
-		for _, e := range next.entries {
-			if e.msg.Seq <= until {
-				gathered = append(gathered, e)
-				size += e.weight
-			}
+		entries := next.entries
+		if n := len(entries); n > 0 && entries[n-1].msg.Seq > until {
+			entries = entries[:max(0, n-int(entries[n-1].msg.Seq-until))] //nolint:gosec // sequences follow each other
 		}
-		done := len(gathered) > 0 && gathered[len(gathered)-1].msg.Seq == until
-		if done || next.err != nil || len(gathered) >= p.opt.bulk || size >= bulkBytes {
-			if err := p.writeBulk(&b, gathered); err != nil {
+		if len(entries) > 0 {
+			gathered = append(gathered, entries)
+			events += len(entries)
+			size += weigh(entries)
+		}
+		done := len(entries) > 0 && entries[len(entries)-1].msg.Seq == until
+		if done || next.err != nil || events >= p.opt.bulk || size >= bulkBytes {
+			if err := p.writeBulk(&b, gathered...); err != nil {
 				return err
 			}
-			clear(gathered)
-			gathered, size = gathered[:0], 0
+			gathered, events, size = nil, 0, 0
 		}
 		if done || next.err != nil {
 			return next.err
@@ -86,9 +88,9 @@ func (p *Projector) bulkEach(batches <-chan prepared, ahead budget, until uint64
 	return nil
 }
 
-// writeBulk folds entries and puts what comes of them into the store at once.
-func (p *Projector) writeBulk(b *bulk, entries []entry) error {
-	if len(entries) == 0 {
+// writeBulk folds batches and puts what comes of them into the store at once.
+func (p *Projector) writeBulk(b *bulk, batches ...[]entry) error {
+	if len(batches) == 0 {
 		return nil
 	}
 	w := written{began: time.Now()}
@@ -100,7 +102,7 @@ func (p *Projector) writeBulk(b *bulk, entries []entry) error {
 		}
 		b.reset()
 		var changes Batch
-		changes, w.made, p.failed = p.foldAll(b, bulkFold, entries, unbounded)
+		changes, w.made, p.failed = p.foldAll(b, bulkFold, unbounded, batches...)
 		if p.failed == nil {
 			p.failed = b.ingest(p)
 		}

@@ -154,7 +154,9 @@ func (v *verifier) take(msgs []streams.Message) ([]entry, error) {
 	v.next += uint64(len(entries))
 	confirmed, err := v.witness.pass(&v.chain, entries)
 	weight := v.weight + weigh(entries)
-	entries = append(v.held, entries...)
+	if len(v.held) > 0 {
+		entries = append(v.held, entries...)
+	}
 	v.held, v.weight = nil, 0
 	if err == nil && (len(entries) > maxHeld || weight > heldBytes) {
 		return entries, stop

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -135,7 +136,7 @@ func (p *Projector) write(entries []entry) (w written, err error) {
 	}
 	var changes Batch
 	p.writes.reset()
-	changes, w.made, err = p.foldAll(&p.writes, mode, entries, func() bool { return p.writes.size() >= maxBatchBytes })
+	changes, w.made, err = p.foldAll(&p.writes, mode, func() bool { return p.writes.size() >= maxBatchBytes }, entries)
 	if p.opt.Metrics.Traced != nil && err == nil {
 		w.trace = traces(entries[:len(w.made)], w.made, w.began)
 	}
@@ -208,9 +209,9 @@ func (p *Projector) acknowledge(w written) error {
 	return nil
 }
 
-// foldAll folds entries into memory and b, the cursor included. It ends early
+// foldAll folds batches into memory and b, the cursor included. It ends early
 // where b is full, or the edges are many.
-func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (Batch, []Verdict, error) {
+func (p *Projector) foldAll(b sink, m mode, full func() bool, batches ...[]entry) (Batch, []Verdict, error) {
 	p.scratch.reset()
 	p.writer.begin(b)
 	c := p.cursor
@@ -218,9 +219,12 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	if m == edgesFold {
 		f.edges = &edgeRecorder{counts: map[compiler.Fingerprint]struct{}{}}
 	}
-	made := make([]Verdict, 0, len(entries))
-	for i := range entries {
-		e := &entries[i]
+	events := 0
+	for _, entries := range batches {
+		events += len(entries)
+	}
+	made := make([]Verdict, 0, events)
+	for e := range joined(batches) {
 		f.seq, f.time, f.trace = e.msg.Seq, e.msg.Time.UnixNano(), e.trace
 		v := f.event(e)
 		f.usage.spend(f.writer, e)
@@ -261,6 +265,19 @@ func (p *Projector) foldAll(b sink, m mode, entries []entry, full func() bool) (
 	batch := f.edges.batch(c.seq, &p.state.layout)
 	batch.Time = logTime(c.time)
 	return batch, made, cmp.Or(f.err, f.end())
+}
+
+// joined are the entries of several batches, as of one.
+func joined(batches [][]entry) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, entries := range batches {
+			for i := range entries {
+				if !yield(&entries[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // unbounded never ends a batch.
