@@ -52,7 +52,7 @@ func connect(ctx context.Context, opt Options, auth *listener.Auth, onClose func
 func startServer(opt Options, auth *listener.Auth) (*streams.Server, error) {
 	server, err := streams.StartServer(streams.ServerOptions{
 		Dir: opt.dir().NATS(), Listen: opt.NATSListen, Relaxed: opt.Relaxed, Log: opt.Log, TLS: auth.TLS(), Guard: auth.Guard(),
-		Connections: openFiles() / 8,
+		Connections: natsConnections(),
 	})
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, datadir.InUse(err, "--data", opt.Data)

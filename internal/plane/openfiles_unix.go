@@ -4,9 +4,7 @@ package plane
 
 import "syscall"
 
-// openFiles is how many files the process may have open; 0: any number. Connections to the API may
-// take five eighths of them, those of operators a sixteenth, and those to the embedded NATS server an
-// eighth: the store and the log have the rest.
+// openFiles is how many files the process may have open; 0: any number.
 func openFiles() int {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil || r.Cur > 1<<30 {

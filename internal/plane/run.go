@@ -37,13 +37,13 @@ func (p *Plane) run(ctx context.Context) error {
 	}
 	p.runFold(parts, g)
 	g.Go(func() error { return p.announceReady(front) })
-	g.Go(func() error { return p.serve(front, p.listeners.Admin, p.admin, openFiles()/16) })
+	g.Go(func() error { return p.serve(front, p.listeners.Admin, p.admin, adminConnections()) })
 	g.Go(func() error {
 		if p.opt.NoAPI {
 			<-front.Done()
 			return errStopped
 		}
-		if err := p.serve(front, p.listeners.HTTP, p.handler, openFiles()/8*5); err != nil {
+		if err := p.serve(front, p.listeners.HTTP, p.handler, apiConnections()); err != nil {
 			return err
 		}
 		return errStopped
