@@ -78,6 +78,7 @@ when a file cannot be read, and 7 when its address is in use.`,
 	f.StringVar(&a.listen, "listen", "127.0.0.1:8082", "address of /livez, /readyz and /metrics")
 	f.DurationVar(&a.opt.Debounce, "debounce", 200*time.Millisecond, "how long changes are collected before they are written")
 	f.DurationVar(&a.opt.StatusEvery, "status-every", 30*time.Second, "how often what became of policies is written back")
+	f.DurationVar(&a.opt.ReadEvery, "read-every", 10*time.Minute, "how often what the plane has is read again, and what others changed of it is put back")
 	f.Float32Var(&a.qps, "kube-qps", 50, "requests a second to the API server, watches apart")
 	f.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -180,8 +181,8 @@ func (a *app) complete(cmd *cobra.Command) (err error) {
 	if a.opt.Name == "" {
 		a.opt.Name, _ = os.Hostname()
 	}
-	if a.opt.Debounce <= 0 || a.opt.StatusEvery <= 0 || a.qps <= 0 {
-		return cli.Usage(cmd, "--debounce, --status-every and --kube-qps must be above 0")
+	if a.opt.Debounce <= 0 || a.opt.StatusEvery <= 0 || a.opt.ReadEvery <= 0 || a.qps <= 0 {
+		return cli.Usage(cmd, "--debounce, --status-every, --read-every and --kube-qps must be above 0")
 	}
 	shown, err := a.http(cmd)
 	if err != nil {

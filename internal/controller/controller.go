@@ -40,6 +40,9 @@ type Options struct {
 	// RoomEvery is how often what the project's quota has no room for is tried again; 0 is
 	// 30 s.
 	RoomEvery time.Duration
+	// ReadEvery is how often what the plane has is read again, and what somebody else changed
+	// of ours there is put back; 0 is ten minutes.
+	ReadEvery time.Duration
 	Metrics   *Metrics
 	Log       *slog.Logger
 }
@@ -61,6 +64,9 @@ func New(opt Options) *Controller {
 	}
 	if opt.RoomEvery <= 0 {
 		opt.RoomEvery = 30 * time.Second
+	}
+	if opt.ReadEvery <= 0 {
+		opt.ReadEvery = 10 * time.Minute
 	}
 	if opt.Metrics == nil {
 		opt.Metrics = NewMetrics(nil)
@@ -226,14 +232,20 @@ func patience() backoff.Backoff {
 	return backoff.Backoff{Least: 500 * time.Millisecond, Most: 30 * time.Second}
 }
 
-// gather waits until something changed, and for what comes together with it, which is
-// written together. It reports whether ctx goes on.
-func (c *Options) gather(ctx context.Context, changed <-chan struct{}) bool {
-	select {
-	case <-changed:
-		return backoff.Sleep(ctx, c.Debounce) == nil
-	case <-ctx.Done():
-		return false
+// each calls write whenever something changed, with what comes together with it, and read every
+// ReadEvery, until ctx ends or one of them says so.
+func (c *Options) each(ctx context.Context, changed <-chan struct{}, write, read func() bool) {
+	again := time.NewTicker(c.ReadEvery)
+	defer again.Stop()
+	for goes := true; goes; {
+		select {
+		case <-changed:
+			goes = backoff.Sleep(ctx, c.Debounce) == nil && write()
+		case <-again.C:
+			goes = read()
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
 	translate "github.com/edictdev/edict/internal/compiler/kubernetes"
 	"github.com/edictdev/edict/internal/test/binary"
 )
@@ -119,7 +121,7 @@ type running struct {
 func start(t *testing.T, c *cluster, on *client.Client, name string) *running {
 	ctl := New(Options{
 		Kubernetes: c.typed, Dynamic: c.dynamic, Nodes: on.Nodes, Policies: on.Policies, Project: project,
-		LeaseNamespace: "edict", LeaseName: "controller", Name: name, Debounce: time.Millisecond, StatusEvery: 50 * time.Millisecond,
+		LeaseNamespace: "edict", LeaseName: "controller", Name: name, Debounce: time.Millisecond, StatusEvery: 50 * time.Millisecond, ReadEvery: 200 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -257,6 +259,39 @@ func TestARestartWritesNothing(t *testing.T) {
 	third := start(t, c, on, "three")
 	eventually(t, "the third has the Lease", third.synced)
 	require.Equal(t, before+3, head(), "a node and two policies are removed")
+}
+
+// TestWhatSomebodyElseChangedIsPutBack, though nothing changes in the cluster.
+func TestWhatSomebodyElseChangedIsPutBack(t *testing.T) {
+	c, on := newCluster(t), startPlane(t)
+	c.namespace("shop", nil)
+	c.pod(podOf("shop", "web-0", "10.0.0.1", map[string]string{"app": "web"}))
+	c.pod(podOf("shop", "web-1", "10.0.0.2", map[string]string{"app": "web"}))
+	c.policy(networkPolicies, "shop", "closed", `{"podSelector":{}}`)
+	c.policy(networkPolicies, "shop", "gone", `{"podSelector":{}}`)
+	r := start(t, c, on, "one")
+	eventually(t, "the plane is what the cluster says", r.synced)
+	wanted, all := nodes(t, on), slugs(t, on)
+	named := func(slug string) resource.Policy {
+		p, _, err := on.Policies.Named(t.Context(), project, slug)
+		require.NoError(t, err)
+		return p
+	}
+	closed := named("np--shop--closed--ingress-isolate")
+
+	_, err := on.Policies.Revise(t.Context(), project, closed.ID, resource.Patch{Selector: &resource.Selector{Source: "app=nothing", Destination: "app=nothing"}})
+	require.NoError(t, err)
+	require.NoError(t, on.Policies.Delete(t.Context(), project, named("np--shop--gone--ingress-isolate").ID))
+	changed, removed := string(translate.PodID("uid-of-x", "shop", "web-0")), string(translate.PodID("uid-of-x", "shop", "web-1"))
+	labels := maps.Clone(wanted[changed])
+	labels["app"] = "other"
+	_, _, err = on.Nodes.Put(t.Context(), project, changed, resource.Facts{Labels: labels})
+	require.NoError(t, err)
+	require.NoError(t, on.Nodes.Delete(t.Context(), project, removed))
+
+	eventually(t, "it is put back", func() bool {
+		return named(closed.Slug).Head.Selector == closed.Head.Selector && slices.Equal(all, slugs(t, on)) && reflect.DeepEqual(wanted, nodes(t, on))
+	})
 }
 
 // TestWhatWouldLetMoreThroughIsHeld: a policy that can no longer be expressed keeps what

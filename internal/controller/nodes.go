@@ -101,6 +101,7 @@ func (w *nodeWriter) take() map[string]time.Time {
 
 // begin reads what the plane has, and brings it to what the view says, once.
 func (w *nodeWriter) begin(ctx context.Context) bool {
+	before := w.plane
 	return w.opt.insist(ctx, "read nodes", func() error {
 		w.plane, w.others = map[policy.NodeID]string{}, map[policy.NodeID]bool{}
 		for n, err := range w.opt.Nodes.All(ctx, w.opt.Project, "") {
@@ -108,6 +109,11 @@ func (w *nodeWriter) begin(ctx context.Context) bool {
 				return err
 			}
 			w.found(n)
+		}
+		for id, was := range before {
+			if w.plane[id] != was {
+				w.opt.Log.Warn("somebody else changed a node of the cluster in the plane, and it is put back", "node", id)
+			}
 		}
 		return nil
 	}) && w.opt.insist(ctx, "write nodes", func() error { return w.all(ctx) })
@@ -186,16 +192,20 @@ func (w *nodeWriter) all(ctx context.Context) error {
 
 // run writes what changes, until ctx ends.
 func (w *nodeWriter) run(ctx context.Context) {
-	for w.opt.gather(ctx, w.wake) {
-		since := w.take()
-		if len(since) == 0 {
-			continue
-		}
-		if !w.opt.insist(ctx, "write nodes", func() error { return w.some(ctx, slices.Sorted(maps.Keys(since))) }) {
-			return
-		}
-		w.opt.Metrics.caughtUp(since)
+	w.opt.each(ctx, w.wake, func() bool { return w.catchUp(ctx) }, func() bool { return w.begin(ctx) })
+}
+
+// catchUp writes what changed, and reports whether ctx goes on.
+func (w *nodeWriter) catchUp(ctx context.Context) bool {
+	since := w.take()
+	if len(since) == 0 {
+		return true
 	}
+	if !w.opt.insist(ctx, "write nodes", func() error { return w.some(ctx, slices.Sorted(maps.Keys(since))) }) {
+		return false
+	}
+	w.opt.Metrics.caughtUp(since)
+	return true
 }
 
 // some brings some nodes to what the view says.

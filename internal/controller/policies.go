@@ -97,9 +97,11 @@ func (w *policyWriter) look(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for slug, has := range plane {
-		if was := w.plane[slug]; was.id == has.id && was.head == has.head {
+	for slug, was := range w.plane {
+		if has := plane[slug]; was.id == has.id && was.head == has.head {
 			plane[slug] = was // what it says is known
+		} else {
+			w.opt.Log.Warn("somebody else changed a policy of the cluster in the plane, and it is put back", "policy", slug)
 		}
 	}
 	w.plane = plane
@@ -108,19 +110,23 @@ func (w *policyWriter) look(ctx context.Context) error {
 
 // run writes what changes, until ctx ends.
 func (w *policyWriter) run(ctx context.Context) {
-	for w.opt.gather(ctx, w.wake) {
-		w.mu.Lock()
-		since := w.since
-		w.since = time.Time{}
-		w.mu.Unlock()
-		if since.IsZero() {
-			continue
-		}
-		if !w.opt.insist(ctx, "write policies", func() error { return w.all(ctx) }) {
-			return
-		}
-		w.opt.Metrics.caughtUp(map[string]time.Time{"": since})
+	w.opt.each(ctx, w.wake, func() bool { return w.catchUp(ctx) }, func() bool { return w.begin(ctx) })
+}
+
+// catchUp writes what changed, and reports whether ctx goes on.
+func (w *policyWriter) catchUp(ctx context.Context) bool {
+	w.mu.Lock()
+	since := w.since
+	w.since = time.Time{}
+	w.mu.Unlock()
+	if since.IsZero() {
+		return true
 	}
+	if !w.opt.insist(ctx, "write policies", func() error { return w.all(ctx) }) {
+		return false
+	}
+	w.opt.Metrics.caughtUp(map[string]time.Time{"": since})
+	return true
 }
 
 // want is what the cluster's policies become.
