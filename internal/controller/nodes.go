@@ -101,7 +101,7 @@ func (w *nodeWriter) take() map[string]time.Time {
 
 // begin reads what the plane has, and brings it to what the view says, once.
 func (w *nodeWriter) begin(ctx context.Context) bool {
-	before := w.plane
+	before, logged := w.plane, w.others
 	return w.opt.insist(ctx, "read nodes", func() error {
 		w.plane, w.others = map[policy.NodeID]string{}, map[policy.NodeID]bool{}
 		for n, err := range w.opt.Nodes.All(ctx, w.opt.Project, "") {
@@ -109,6 +109,9 @@ func (w *nodeWriter) begin(ctx context.Context) bool {
 				return err
 			}
 			w.found(n)
+			if _, other := w.others[policy.NodeID(n.ID)]; other {
+				w.others[policy.NodeID(n.ID)] = logged[policy.NodeID(n.ID)]
+			}
 		}
 		for id, was := range before {
 			if w.plane[id] != was {
@@ -395,8 +398,8 @@ func (w *nodeWriter) writeBatch(ctx context.Context, batch []line) error {
 			w.plane[l.ID] = factsKey(l.Labels, l.Addresses)
 			continue
 		}
-		// It stays as it was: written again when the object changes or the controller starts,
-		// and, if only room is missing, some time later.
+		// It stays as it was: written again when the object changes or the plane is read, and,
+		// if only room is missing, some time later.
 		if noRoom(r.Code) {
 			w.room.note(l.of)
 		}
