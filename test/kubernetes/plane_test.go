@@ -170,11 +170,11 @@ func (c *controller) metric(name string) (sum float64) {
 // synced tells that it writes, and the plane is what the cluster says.
 func (c *controller) synced() bool {
 	require.False(c.t, c.ended(), c.tail())
-	if c.metric("edict_controller_leading") != 1 {
-		return false // it is ready while it waits for the Lease
+	if _, ready := c.get("/readyz"); !ready || c.metric("edict_controller_leading") != 1 {
+		return false
 	}
-	_, ready := c.get("/readyz")
-	return ready
+	_, still := c.get("/readyz") // it may have been ready because it waited for the Lease
+	return still
 }
 
 func flow(direction, peer string, port uint16) client.Flow {
