@@ -204,16 +204,17 @@ func TestAControllerOnARealAPIServer(t *testing.T) {
 	})
 	t.Run("conditions say what became of a policy", func(t *testing.T) {
 		eventually(t, "all of it is accepted", func() bool {
-			return c.says(clusterPolicies, "guard", "Accepted", "True", "Accepted", "all of it") && c.says(clusterPolicies, "guard", "Realized", "False", "Pending", "0 of 2 nodes")
+			return c.says(clusterPolicies, "guard", "Accepted", "True", "Accepted", "all of it") && c.says(clusterPolicies, "guard", "Realized", "False", "Pending", "0 of 3 nodes")
 		})
 		eventually(t, "what is left out is named", func() bool {
 			return c.says(clusterPolicies, "names", "Accepted", "True", "NotExpressed", "domainNames") && c.says(adminPolicies, "admin", "Accepted", "True", "NotExpressed", "port by name")
 		})
 		eventually(t, "the baseline too", func() bool { return c.says(baselinePolicies, "default", "Accepted", "True") })
 		p.report(t, id("shop", "web-0"))
-		eventually(t, "one of two", func() bool { return c.says(clusterPolicies, "guard", "Realized", "False", "1 of 2 nodes") })
+		eventually(t, "one of three: two pods, and the machine that the rule is about", func() bool { return c.says(clusterPolicies, "guard", "Realized", "False", "1 of 3 nodes") })
 		p.report(t, id("shop", "db-0"))
-		eventually(t, "realized", func() bool { return c.says(clusterPolicies, "guard", "Realized", "True", "Realized", "2 of 2 nodes") })
+		p.report(t, "m-1")
+		eventually(t, "realized", func() bool { return c.says(clusterPolicies, "guard", "Realized", "True", "Realized", "3 of 3 nodes") })
 		eventually(t, "an Event beside a NetworkPolicy", func() bool {
 			events, err := c.typed.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)
