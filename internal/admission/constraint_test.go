@@ -95,6 +95,17 @@ func TestConstraintsHold(t *testing.T) {
 		{"an object like the list", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": {"1": 2}}`)}, `MODIFIED {"a":{"1":2}}`},
 		{"the whole payload", `{}`, []Policy{guard(`{"": {"maxProperties": 1}}`), patch(`{"a": 1, "b": 2}`)}, `conflict of later; /: maxProperties: got 2, want 1 (guard)`},
 		{"an empty object in place of the parent", `{"a":7}`, []Policy{guard(`{"a": {"type": "integer"}}`), patch(`{"a": {}}`)}, `conflict of later; a: got object, want integer (guard)`},
+		{"what the request lacks, beside a patch of something else", `{"x":1}`, []Policy{guard(`{"": {"required": ["owner"]}}`), patch(`{"tag": "t"}`)}, `rejected by guard: /: missing property 'owner'`},
+		{
+			"what the request lacks, and a policy behind another one adds", `{"x":1}`,
+			[]Policy{guard(`{"": {"required": ["owner"]}}`), rego("tag", Tenant, 1, `{"patch": {"tag": "t"}}`), patch(`{"owner": "o"}`)},
+			`MODIFIED {"owner":"o","tag":"t","x":1}`,
+		},
+		{"what the request has too much, beside a patch", `{"a":{"b":1}}`, []Policy{guard(`{"a": {"properties": {"c": {}}, "additionalProperties": false}}`), patch(`{"a": {"c": 1}}`)}, `rejected by guard: a: additional properties 'b' not allowed`},
+		{"what is wrong below, left as it was", `{"cpu":9}`, []Policy{guard(`{"": {"properties": {"cpu": {"maximum": 4}}}}`), patch(`{"a": 1}`)}, `rejected by guard: /: /cpu maximum: got 9, want 4`},
+		{"what is wrong below, made wrong in another way", `{"cpu":9}`, []Policy{guard(`{"": {"properties": {"cpu": {"maximum": 4}}}}`), patch(`{"cpu": 8}`)}, `conflict of later; /: /cpu maximum: got 8, want 4 (guard)`},
+		{"what is wrong, made wrong in the same words", `{"a":1}`, []Policy{guard(`{"a": {"enum": [4, 5]}}`), patch(`{"a": 2}`)}, `conflict of later; a: value must be one of 4, 5 (guard)`},
+		{"what a policy broke besides", `{"cpu":9}`, []Policy{guard(`{"": {"required": ["owner"], "properties": {"cpu": {"maximum": 9}}}}`), patch(`{"cpu": 10}`)}, `conflict of later; /: /cpu maximum: got 10, want 9; missing property 'owner' (guard)`},
 		{
 			"all that is broken is told", `{"a":1,"b":1}`,
 			[]Policy{guard(`{"b": {"const": 1}, "a": {"const": 1}}`), patch(`{"b": 2, "a": 2}`)},

@@ -28,8 +28,15 @@ func (c *chain) final(w *watch) error {
 			continue
 		}
 		violations = append(violations, broken...)
-		original, had := h.path.in(c.request.Payload)
-		brought = brought && had && equal(original, v)
+		if original, had := h.path.in(c.request.Payload); !had {
+			brought = false
+		} else if brought {
+			made, err := h.broken(v, c.size, original)
+			if err != nil {
+				return err
+			}
+			brought = len(made) == 0
+		}
 		first = c.first(first, broken)
 	}
 	if broken := c.provider.broken(c.provider.value); len(broken) > 0 {
