@@ -108,6 +108,9 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 		if c.size += d.size; c.size > c.e.limits.PayloadBytes && !c.measure(after) {
 			return p.failed(CodeTooLarge, "patch", "makes the payload larger than %d bytes", c.e.limits.PayloadBytes)
 		}
+		if hidden := c.hides(after, d.patch); hidden != nil {
+			return p.failed(CodeInvalidDecision, "patch", "%s %s; policies are matched by it", hidden.Pointer, hidden.Message)
+		}
 	}
 	if err := c.constrain(p, d, after, step); err != nil {
 		return err
