@@ -144,11 +144,11 @@ func violationOf(p path, by *Compiled, reason string) Violation {
 func (h *held) broken(v any, size int, was ...any) ([]Violation, error) {
 	var violations []Violation
 	for _, c := range h.list {
-		faults, err := c.schema.broken(v, size)
-		for i := 0; i < len(was) && err == nil && len(faults) > 0; i++ {
-			var before []fault
-			if before, err = c.schema.broken(was[i], size); within(faults, before) {
-				faults = nil
+		found, err := c.schema.broken(v, size)
+		for i := 0; i < len(was) && err == nil && !found.none() && found.few(); i++ {
+			var before faults
+			if before, err = c.schema.broken(was[i], size); before.few() && found.within(v, before, was[i]) {
+				found = faults{}
 			}
 		}
 		if err != nil {
@@ -157,8 +157,8 @@ func (h *held) broken(v any, size int, was ...any) ([]Violation, error) {
 				Code: CodeInvalidConstraint, Field: "constraints", Message: h.path.String() + ": " + err.Error(),
 			}
 		}
-		if len(faults) > 0 {
-			violations = append(violations, violationOf(h.path, c.by, reasons(faults)))
+		if !found.none() {
+			violations = append(violations, violationOf(h.path, c.by, found.reasons()))
 		}
 	}
 	return violations, nil

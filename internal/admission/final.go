@@ -28,15 +28,15 @@ func (c *chain) final(w *watch) error {
 			continue
 		}
 		violations = append(violations, broken...)
-		if original, had := h.path.in(c.request.Payload); !had {
-			brought = false
-		} else if brought {
+		original, had := h.path.in(c.request.Payload)
+		if had && brought && !equal(original, v) {
 			made, err := h.broken(v, c.size, original)
 			if err != nil {
 				return err
 			}
-			brought = len(made) == 0
+			had = len(made) == 0
 		}
+		brought = brought && had
 		first = c.first(first, broken)
 	}
 	if broken := c.provider.broken(c.provider.value); len(broken) > 0 {

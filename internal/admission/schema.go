@@ -241,18 +241,18 @@ func compileSchema(source map[string]any, depth int) (*schema, error) {
 		if errors.As(err, &invalid) {
 			err = invalid.Err
 		}
-		return nil, errors.New(reasons(faultsOf(err, source)))
+		return nil, errors.New(faultsOf(err).reasons())
 	}
 	return &schema{Schema: compiled, cost: cost, asked: source}, nil
 }
 
 // broken says what of the value is not of the schema; nothing when all is. The error
 // is that it cannot be found out in reasonable time.
-func (s *schema) broken(v any, size int) ([]fault, error) {
+func (s *schema) broken(v any, size int) (faults, error) {
 	if s.cost*size > maxSteps {
-		return nil, fmt.Errorf("checking this schema of %d parts against a payload of %d bytes takes too long", s.cost, size)
+		return faults{}, fmt.Errorf("checking this schema of %d parts against a payload of %d bytes takes too long", s.cost, size)
 	}
-	return faultsOf(s.Validate(v), v), nil
+	return faultsOf(s.Validate(v)), nil
 }
 
 // maxMessage is how many bytes are said of what is wrong.
