@@ -292,7 +292,7 @@ func TestManyFaultsAreNotWrittenOut(t *testing.T) {
 	require.True(t, strings.HasPrefix(violations[0].Reason, "/0 value must be 'xxx"), violations[0].Reason)
 }
 
-func TestTheFirstFaultsAreToldInOrder(t *testing.T) {
+func TestTheFirstFaultsAreShownInOrder(t *testing.T) {
 	s, err := compileSchema(payload(t, `{"items": {"type": "string"}, "maxItems": 3, "not": {"minItems": 7}}`), 64)
 	require.NoError(t, err)
 	found, err := s.broken([]any{json.Number("1"), json.Number("2"), json.Number("3"), json.Number("4"), "x", json.Number("6"), json.Number("7")}, 30)

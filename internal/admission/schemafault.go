@@ -88,7 +88,7 @@ func among(names, others []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(others, name) })
 }
 
-// maxReasons is how many faults are told.
+// maxReasons is how many faults are shown.
 const maxReasons = 5
 
 // reasons puts the faults into one line, in order of their text, because the validator's
@@ -99,7 +99,7 @@ func (f faults) reasons() string {
 	}
 	english := message.NewPrinter(language.English)
 	var lines []string
-	for _, leaf := range f.told() {
+	for _, leaf := range f.shown() {
 		text := leaf.ErrorKind.LocalizedString(english)
 		if at := path(leaf.InstanceLocation); len(at) > 0 {
 			text = at.pointer() + " " + text
@@ -113,10 +113,10 @@ func (f faults) reasons() string {
 	return shortened(strings.Join(lines, "; "), maxMessage)
 }
 
-// told are the faults of which some are told: those of the whole value, and those of the
+// shown are the faults of which some are shown: those of the whole value, and those of the
 // first few of its parts. The text of one may quote all of a constant of the schema, so
 // that the texts of all would take as much as the schema times the value.
-func (f faults) told() (told []*jsonschema.ValidationError) {
+func (f faults) shown() (shown []*jsonschema.ValidationError) {
 	var first [][]string // places of parts, in order
 	for _, leaf := range f.leaves {
 		at := leaf.InstanceLocation
@@ -130,8 +130,8 @@ func (f faults) told() (told []*jsonschema.ValidationError) {
 	}
 	for _, leaf := range f.leaves {
 		if _, is := slices.BinarySearchFunc(first, leaf.InstanceLocation, slices.Compare); is || len(leaf.InstanceLocation) == 0 {
-			told = append(told, leaf)
+			shown = append(shown, leaf)
 		}
 	}
-	return told
+	return shown
 }

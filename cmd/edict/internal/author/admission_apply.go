@@ -80,16 +80,16 @@ func ApplyAdmission(ctx context.Context, p AdmissionPolicies, drafts []Admission
 			done()
 		}
 		if left = blocked; len(left) == 0 {
-			a.settle(drafts, results)
+			a.moveOn(drafts, results)
 			return results, ctx.Err()
 		}
 	}
 }
 
-// settle goes through the drafts whose priority is taken by a policy that gives it up by
+// moveOn goes through the drafts whose priority is taken by a policy that gives it up by
 // another draft. In a dry run, in which nobody gives up anything, they go where that one
 // does; else, or where drafts wait for each other, none of them can be the first.
-func (a *admissionApplier) settle(drafts []AdmissionDraft, results []AdmissionResult) {
+func (a *admissionApplier) moveOn(drafts []AdmissionDraft, results []AdmissionResult) {
 	held := map[admissionPriority]AdmissionName{}
 	for name, x := range a.known {
 		held[admissionPriority{name.Level, name.Owner, int32(x.Priority)}] = name
