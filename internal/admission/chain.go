@@ -55,7 +55,13 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 		c.blame(c.unfit.PolicyID, OutcomeConflict, c.unfit)
 		return c.unfit
 	}
-	return c.final(w)
+	err := c.final(w)
+	if err != nil {
+		if by, _ := blamed(err); by != nil {
+			c.blame(by.ID, outcomeOf(err), err)
+		}
+	}
+	return err
 }
 
 // apply evaluates one policy and lets its decision count.
