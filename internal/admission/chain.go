@@ -55,7 +55,13 @@ func (c *chain) run(ctx context.Context, w *watch) error {
 		c.blame(c.unfit.PolicyID, OutcomeConflict, c.unfit)
 		return c.unfit
 	}
-	return c.final(w)
+	err := c.final(w)
+	if err != nil {
+		if by, _ := blamed(err); by != nil {
+			c.blame(by.ID, outcomeOf(err), err)
+		}
+	}
+	return err
 }
 
 // apply evaluates one policy and lets its decision count.
@@ -107,6 +113,9 @@ func (c *chain) decide(p *Compiled, d *decision, step *Step) error {
 		after, dropped = c.fit(p, d)
 		if c.size += d.size; c.size > c.e.limits.PayloadBytes && !c.measure(after) {
 			return p.failed(CodeTooLarge, "patch", "makes the payload larger than %d bytes", c.e.limits.PayloadBytes)
+		}
+		if hidden := c.hides(after, d.patch); hidden != nil {
+			return p.failed(CodeInvalidDecision, "patch", "%s %s; policies are matched by it", hidden.Pointer, hidden.Message)
 		}
 	}
 	if err := c.constrain(p, d, after, step); err != nil {

@@ -115,6 +115,8 @@ func TestAChain(t *testing.T) {
 			},
 			`MODIFIED {"seen":"g9 t2 t5 u1 "}`,
 		},
+		{"takes no text that JSON cannot have", `{}`, []Policy{rego("a", Global, 1, `{"patch": {"x": base64.decode("/w==")}}`)}, `failure of a: invalid_decision patch.x: has a text that is not UTF-8, such as what base64.decode may give; JSON has none`},
+		{"takes no keys that JSON would write as one", `{}`, []Policy{rego("a", Global, 1, `{"patch": {base64.decode("/w=="): 1, base64.decode("/g=="): 2}}`)}, `failure of a: invalid_decision patch: has a text that is not UTF-8, such as what base64.decode may give; JSON has none`},
 		{
 			"holds the specification's billing tag", `{}`,
 			[]Policy{

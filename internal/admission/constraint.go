@@ -139,20 +139,26 @@ func violationOf(p path, by *Compiled, reason string) Violation {
 	return v
 }
 
-// broken are the constraints on the path that the value breaks. The error is a
-// schema that takes too long, its policy's.
-func (h *held) broken(v any, size int) ([]Violation, error) {
+// broken are the constraints on the path that the value breaks, but for those that
+// another value broke in the same way, if one is given: what was wrong with it still is.
+func (h *held) broken(v any, size int, was ...any) ([]Violation, error) {
 	var violations []Violation
 	for _, c := range h.list {
-		reason, err := c.schema.broken(v, size)
+		found, err := c.schema.broken(v, size)
+		for i := 0; i < len(was) && err == nil && !found.none() && found.few(); i++ {
+			var before faults
+			if before, err = c.schema.broken(was[i], size); before.few() && found.within(v, before, was[i]) {
+				found = faults{}
+			}
+		}
 		if err != nil {
 			return nil, &PolicyError{
 				PolicyID: c.by.policy.ID, PolicyName: c.by.policy.Name,
 				Code: CodeInvalidConstraint, Field: "constraints", Message: h.path.String() + ": " + err.Error(),
 			}
 		}
-		if reason != "" {
-			violations = append(violations, violationOf(h.path, c.by, reason))
+		if !found.none() {
+			violations = append(violations, violationOf(h.path, c.by, found.reasons()))
 		}
 	}
 	return violations, nil
@@ -160,15 +166,17 @@ func (h *held) broken(v any, size int) ([]Violation, error) {
 
 // afterPatch are the constraints that a patch broke: it set the value at a
 // constrained path, above it or below it, to what is not allowed, or took it
-// away.
+// away. What was not allowed before and was left as it was, is not the patch's
+// doing: a later one may mend it, and at the end everything is checked again.
 func (cs *constraints) afterPatch(before, after, patch map[string]any, size int) ([]Violation, error) {
 	var violations []Violation
 	for h := range cs.all {
 		now, has := h.path.in(after)
+		old, had := h.path.in(before)
 		if !has {
 			// What a patch takes away need not be named by it: an object in place of a list
 			// leaves none of its elements.
-			if _, had := h.path.in(before); had {
+			if had {
 				violations = append(violations, h.takenAway()...)
 			}
 			continue
@@ -176,7 +184,11 @@ func (cs *constraints) afterPatch(before, after, patch map[string]any, size int)
 		if !h.path.touchedBy(patch) {
 			continue
 		}
-		broken, err := h.broken(now, size)
+		var was []any
+		if had {
+			was = []any{old}
+		}
+		broken, err := h.broken(now, size, was...)
 		if err != nil {
 			return nil, err
 		}

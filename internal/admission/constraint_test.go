@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -95,6 +97,22 @@ func TestConstraintsHold(t *testing.T) {
 		{"an object like the list", `{"a":[1,2]}`, []Policy{guard(`{"/a/1": {"const": 2}}`), patch(`{"a": {"1": 2}}`)}, `MODIFIED {"a":{"1":2}}`},
 		{"the whole payload", `{}`, []Policy{guard(`{"": {"maxProperties": 1}}`), patch(`{"a": 1, "b": 2}`)}, `conflict of later; /: maxProperties: got 2, want 1 (guard)`},
 		{"an empty object in place of the parent", `{"a":7}`, []Policy{guard(`{"a": {"type": "integer"}}`), patch(`{"a": {}}`)}, `conflict of later; a: got object, want integer (guard)`},
+		{"what the request lacks, beside a patch of something else", `{"x":1}`, []Policy{guard(`{"": {"required": ["owner"]}}`), patch(`{"tag": "t"}`)}, `rejected by guard: /: missing property 'owner'`},
+		{
+			"what the request lacks, and a policy behind another one adds", `{"x":1}`,
+			[]Policy{guard(`{"": {"required": ["owner"]}}`), rego("tag", Tenant, 1, `{"patch": {"tag": "t"}}`), patch(`{"owner": "o"}`)},
+			`MODIFIED {"owner":"o","tag":"t","x":1}`,
+		},
+		{"what the request has too much, beside a patch", `{"a":{"b":1}}`, []Policy{guard(`{"a": {"properties": {"c": {}}, "additionalProperties": false}}`), patch(`{"a": {"c": 1}}`)}, `rejected by guard: a: additional properties 'b' not allowed`},
+		{"what is wrong below, left as it was", `{"cpu":9}`, []Policy{guard(`{"": {"properties": {"cpu": {"maximum": 4}}}}`), patch(`{"a": 1}`)}, `rejected by guard: /: /cpu maximum: got 9, want 4`},
+		{"what is wrong below, made wrong in another way", `{"cpu":9}`, []Policy{guard(`{"": {"properties": {"cpu": {"maximum": 4}}}}`), patch(`{"cpu": 8}`)}, `conflict of later; /: /cpu maximum: got 8, want 4 (guard)`},
+		{
+			"more that is wrong than is compared, left as it was", `{"a":[` + strings.Repeat(`1,`, 2000) + `1]}`,
+			[]Policy{guard(`{"a": {"items": {"type": "string"}}}`), patch(`{"b": 1}`)},
+			`rejected by guard: a: /0 got number, want string; /1 got number, want string; /10 got number, want string; /100 got number, want string; /1000 got number, want string; …`,
+		},
+		{"what is wrong, made wrong in the same words", `{"a":1}`, []Policy{guard(`{"a": {"enum": [4, 5]}}`), patch(`{"a": 2}`)}, `conflict of later; a: value must be one of 4, 5 (guard)`},
+		{"what a policy broke besides", `{"cpu":9}`, []Policy{guard(`{"": {"required": ["owner"], "properties": {"cpu": {"maximum": 9}}}}`), patch(`{"cpu": 10}`)}, `conflict of later; /: /cpu maximum: got 10, want 9; missing property 'owner' (guard)`},
 		{
 			"all that is broken is told", `{"a":1,"b":1}`,
 			[]Policy{guard(`{"b": {"const": 1}, "a": {"const": 1}}`), patch(`{"b": 2, "a": 2}`)},
@@ -255,4 +273,29 @@ func TestWhatPassesIsOfEverySchema(t *testing.T) {
 		}
 	})
 	require.Positive(t, passed, "no chain passed at all")
+}
+
+// A fault of each element of a list, which quotes all of a long constant: who wrote both took
+// the memory of the plane, and the policy did not stop.
+func TestManyFaultsAreNotWrittenOut(t *testing.T) {
+	s, err := compileSchema(map[string]any{"items": map[string]any{"const": strings.Repeat("x", 10_000)}}, 64)
+	require.NoError(t, err)
+	list := make([]any, 10_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	h := held{path: path{"a"}, list: []constraint{{schema: s}}}
+	violations, err := h.broken(list, len(list))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(50<<20))
+	require.Len(t, violations, 1)
+	require.True(t, strings.HasPrefix(violations[0].Reason, "/0 value must be 'xxx"), violations[0].Reason)
+}
+
+func TestTheFirstFaultsAreShownInOrder(t *testing.T) {
+	s, err := compileSchema(payload(t, `{"items": {"type": "string"}, "maxItems": 3, "not": {"minItems": 7}}`), 64)
+	require.NoError(t, err)
+	found, err := s.broken([]any{json.Number("1"), json.Number("2"), json.Number("3"), json.Number("4"), "x", json.Number("6"), json.Number("7")}, 30)
+	require.NoError(t, err)
+	require.Equal(t, "'not' failed; /0 got number, want string; /1 got number, want string; /2 got number, want string; /3 got number, want string; …", found.reasons())
 }

@@ -48,6 +48,37 @@ func TestExplainTellsEveryPolicysPart(t *testing.T) {
 	}, lines)
 }
 
+// Who refuses at the end was shown as applied, beside the answer that named it.
+func TestExplainBlamesWhoRefusesAtTheEnd(t *testing.T) {
+	limits := rego("limits", Global, 1, `{"constraints": {"a": {"maximum": 4}}}`)
+	for _, c := range []struct {
+		name, payload string
+		policies      []Policy
+		want          []string
+	}{
+		{
+			"what the request brought", `{"a":9}`,
+			[]Policy{limits, rego("later", User, 1, `{"patch": {"b": 1}}`)},
+			[]string{`limits rejected rejected by admission policy "limits": a: maximum: got 9, want 4`, "later applied "},
+		},
+		{
+			"what a policy made", `{}`,
+			[]Policy{rego("first", Global, 0, `{"patch": {"a": 9}}`), limits},
+			[]string{"first applied ", `limits conflict admission policy "limits" is in conflict: a: maximum: got 9, want 4 (constraint of admission policy "limits")`},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := asks(t, c.payload, c.policies...)
+			require.Error(t, err)
+			var lines []string
+			for _, s := range r.Steps {
+				lines = append(lines, s.PolicyID+" "+string(s.Outcome)+" "+s.Reason)
+			}
+			require.Equal(t, c.want, lines)
+		})
+	}
+}
+
 func TestAShadowPolicyChangesNothing(t *testing.T) {
 	for _, decision := range []string{
 		`{"reject": true}`, `{"patch": {"a": 9}}`, `{"constraints": {"a": {"const": 5}}}`, `{"service_provider": {"value": "x"}}`,

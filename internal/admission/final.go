@@ -29,7 +29,14 @@ func (c *chain) final(w *watch) error {
 		}
 		violations = append(violations, broken...)
 		original, had := h.path.in(c.request.Payload)
-		brought = brought && had && equal(original, v)
+		if had && brought && !equal(original, v) {
+			made, err := h.broken(v, c.size, original)
+			if err != nil {
+				return err
+			}
+			had = len(made) == 0
+		}
+		brought = brought && had
 		first = c.first(first, broken)
 	}
 	if broken := c.provider.broken(c.provider.value); len(broken) > 0 {

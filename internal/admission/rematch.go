@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"maps"
 	"slices"
 )
@@ -64,6 +65,23 @@ func (c *chain) rematch(p *Compiled, patch map[string]any) {
 		}
 		m.after[found] = p.policy.ID
 	}
+}
+
+// hides says whether a patch makes something of the service type or of the labels that no
+// request may have: it would take the request past the policies that it is for. A kind of
+// request that knows what it can have says so itself.
+func (c *chain) hides(after, patch map[string]any) *RequestError {
+	if c.request.Fits != nil || !touches(patch, ServiceTypeLabel) && !touches(patch, "metadata") {
+		return nil
+	}
+	if _, err := NewRequest(c.payload, "", ""); err != nil {
+		return nil // it was so before
+	}
+	var hidden *RequestError
+	if _, err := NewRequest(after, "", ""); errors.As(err, &hidden) {
+		return hidden
+	}
+	return nil
 }
 
 func touches(patch map[string]any, key string) bool {

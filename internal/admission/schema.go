@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 // keywordKind says what stands under a keyword of JSON Schema.
@@ -243,52 +241,18 @@ func compileSchema(source map[string]any, depth int) (*schema, error) {
 		if errors.As(err, &invalid) {
 			err = invalid.Err
 		}
-		return nil, errors.New(reasons(err))
+		return nil, errors.New(faultsOf(err).reasons())
 	}
 	return &schema{Schema: compiled, cost: cost, asked: source}, nil
 }
 
-// broken says why the value is not of the schema; empty when it is. The error
+// broken says what of the value is not of the schema; nothing when all is. The error
 // is that it cannot be found out in reasonable time.
-func (s *schema) broken(v any, size int) (string, error) {
+func (s *schema) broken(v any, size int) (faults, error) {
 	if s.cost*size > maxSteps {
-		return "", fmt.Errorf("checking this schema of %d parts against a payload of %d bytes takes too long", s.cost, size)
+		return faults{}, fmt.Errorf("checking this schema of %d parts against a payload of %d bytes takes too long", s.cost, size)
 	}
-	if err := s.Validate(v); err != nil {
-		return reasons(err), nil
-	}
-	return "", nil
-}
-
-// reasons puts what the validator found into one line: the leaves alone, in
-// order of their text, because the validator's own order is that of a map.
-func reasons(err error) string {
-	var top *jsonschema.ValidationError
-	if !errors.As(err, &top) {
-		return err.Error()
-	}
-	english := message.NewPrinter(language.English)
-	var leaves []string
-	var walk func(e *jsonschema.ValidationError)
-	walk = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
-			walk(cause)
-		}
-		if len(e.Causes) == 0 {
-			text := e.ErrorKind.LocalizedString(english)
-			if len(e.InstanceLocation) > 0 {
-				text = path(e.InstanceLocation).pointer() + " " + text
-			}
-			leaves = append(leaves, text)
-		}
-	}
-	walk(top)
-	slices.Sort(leaves)
-	const enough = 5
-	if leaves = slices.Compact(leaves); len(leaves) > enough {
-		leaves = append(leaves[:enough], "…")
-	}
-	return shortened(strings.Join(leaves, "; "), maxMessage)
+	return faultsOf(s.Validate(v)), nil
 }
 
 // maxMessage is how many bytes are said of what is wrong.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 )
@@ -87,6 +88,7 @@ type meter struct {
 var (
 	errTooLarge = errors.New("is too large")
 	errTooDeep  = errors.New("is nested too deep")
+	errUTF8     = errors.New("has a text that is not UTF-8, such as what base64.decode may give; JSON has none")
 	errNumber   = fmt.Errorf("is a number of more than %d digits or outside 1e±%d", maxDigits, maxExponent)
 )
 
@@ -171,6 +173,11 @@ func (m *meter) fromRego(v ast.Value) (any, error) {
 	case ast.Boolean:
 		return bool(v), m.take(5)
 	case ast.String:
+		// Whoever writes it as JSON writes something else: what was judged would not be
+		// what comes out.
+		if !utf8.ValidString(string(v)) {
+			return nil, errUTF8
+		}
 		return string(v), m.take(len(v) + 3)
 	case ast.Number:
 		if !isSane(string(v)) {
@@ -211,6 +218,9 @@ func (m *meter) object(o ast.Object) (any, error) {
 		key, ok := k.Value.(ast.String)
 		if !ok {
 			return fmt.Errorf("has the key %v, which is no string", k)
+		}
+		if !utf8.ValidString(string(key)) {
+			return errUTF8 // two such keys may be written as one
 		}
 		if err := m.take(len(key)); err != nil {
 			return err

@@ -66,12 +66,16 @@ const CodeShadows = "rule_shadows"
 // Overlapping compares one revision with other policies and warns of rules of c that
 // never decide because of another policy, of rules of other policies that never
 // decide because of c, and of rules that have the same priority and different
-// actions. It skips c itself. A rule has at most one warning of each code. Every
+// actions. It skips c itself, and policies in audit mode unless c is in that mode, too:
+// no rule of theirs is in force beside it. A rule has at most one warning of each code. Every
 // rule is compared with every other, which can take long: Overlapping calls proceed,
 // unless it is nil, again and again, and stops with the error that it returns.
 func Overlapping(c *Policy, others []*Policy, proceed func() error) ([]Warning, error) {
 	if proceed == nil {
 		proceed = func() error { return nil }
+	}
+	if !c.Order.Audit {
+		others = slices.DeleteFunc(slices.Clone(others), func(o *Policy) bool { return o.Order.Audit })
 	}
 	b := overlapping{mine: c.ends, warned: make([]warned, len(c.ends)), steps: stepsAsk, policy: c, others: others}
 	for _, o := range others {

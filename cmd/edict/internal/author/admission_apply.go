@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/url"
 
@@ -79,7 +80,43 @@ func ApplyAdmission(ctx context.Context, p AdmissionPolicies, drafts []Admission
 			done()
 		}
 		if left = blocked; len(left) == 0 {
+			a.moveOn(drafts, results)
 			return results, ctx.Err()
+		}
+	}
+}
+
+// moveOn goes through the drafts whose priority is taken by a policy that gives it up by
+// another draft. In a dry run, in which nobody gives up anything, they go where that one
+// does; else, or where drafts wait for each other, none of them can be the first.
+func (a *admissionApplier) moveOn(drafts []AdmissionDraft, results []AdmissionResult) {
+	held := map[admissionPriority]AdmissionName{}
+	for name, x := range a.known {
+		held[admissionPriority{name.Level, name.Owner, int32(x.Priority)}] = name
+	}
+	at := map[AdmissionName]int{}
+	for i, d := range drafts {
+		at[NameOf(d.AdmissionPolicy)] = i
+	}
+	giver := func(i int) (j int, gives bool) {
+		level, owner := drafts[i].Scope()
+		name, taken := held[admissionPriority{level, owner, drafts[i].Priority}]
+		if j, gives = at[name]; !taken || !gives || !priorityTaken(results[i].Err) {
+			return 0, false
+		}
+		return j, drafts[j].Priority != drafts[i].Priority
+	}
+	for goes := a.dry; goes; {
+		goes = false
+		for i := range drafts {
+			if j, gives := giver(i); gives && results[j].Err == nil {
+				results[i].Err, goes = nil, true
+			}
+		}
+	}
+	for i := range drafts {
+		if j, gives := giver(i); gives && priorityTaken(results[j].Err) {
+			results[i].Err = fmt.Errorf("%w; %s gives it up in the same files, and waits in turn: give one of them a free priority first, and apply again", results[i].Err, drafts[j].Name)
 		}
 	}
 }
