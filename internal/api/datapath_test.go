@@ -316,7 +316,7 @@ func TestARolloutWaitsForTablesNoLongerThanItsPatience(t *testing.T) {
 				d.Tables = snapshot.NewTables(d.Model, snapshot.TableOptions{Capacity: 1 << 21})
 				d.TablePatience = patience
 			})
-			const sets = 30
+			const sets = 1000 // so many that a timer that comes late comes before the last
 			for i := range sets {
 				p.put(fmt.Sprintf("n%d", i), fmt.Sprintf(`{"labels":{"role":"web","n":"v%d"},"addresses":[]}`, i))
 			}
