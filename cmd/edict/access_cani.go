@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/access"
+	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -76,12 +78,34 @@ func (a accessCommands) can(cmd *cobra.Command, c *client.Client, need access.Ne
 	case name == "":
 	case need == access.ReadNode || need == access.ActAsNode:
 		o.Node = policy.NodeID(name)
+		if of, err := nodeOf(cmd, c, o, principalOf(self)); !of {
+			return false, err
+		}
 	case need == access.ReadPolicy || need == access.EditPolicy || need == access.ManagePolicy:
 		if o.Policy, err = policyID(cmd, c, o.Project, name); err != nil {
 			return false, err
 		}
 	}
 	return principalOf(self).Decide(need, o) == access.Allow, nil
+}
+
+// nodeOf reports whether a node may be of the project that is asked about: an operator of the
+// project sees its nodes, and may do nothing with those of others.
+func nodeOf(cmd *cobra.Command, c *client.Client, o access.Object, who *access.Principal) (bool, error) {
+	if who.Decide(access.AdminPlane, o) == access.Allow || who.Decide(access.OperateProject, o) != access.Allow {
+		return true, nil
+	}
+	_, err := c.Nodes.Get(cmd.Context(), o.Project, string(o.Node))
+	var pr *resource.Problem
+	switch {
+	case !errors.As(err, &pr):
+		return err == nil, err
+	case pr.Code == api.CodeNodeNotFound:
+		return false, nil
+	case pr.Code == api.CodeRouteNotFound: // the address is of operators alone, and shows no nodes
+		return true, nil
+	}
+	return false, err
 }
 
 // policyID is a policy's id; none where it may not be seen.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -183,7 +185,16 @@ that is the verdict. What only deletes is always taken.`,
   edict project quota set 00000000-0000-4000-8000-000000000000 --events-per-second 50 --bytes-per-day 1GiB`,
 	}, func(ctx context.Context, ps client.Projects, id uuid.UUID) (p resource.Project, err error) {
 		if q.BytesPerDay, err = parseSize(size); err != nil {
-			return p, cli.Usage(cmd, "--bytes-per-day %q: want a size such as 1GiB, or 0", size)
+			return p, cli.Usage(cmd, "--bytes-per-day %q: want a size such as 1GiB", size)
+		}
+		bounds := map[string]uint64{
+			"policies": q.Policies, "nodes": q.Nodes, "label-sets": q.LabelSets, "bytes-per-day": q.BytesPerDay,
+			"events-per-second": q.EventsPerSecond, "events-per-day": q.EventsPerDay,
+		}
+		for _, name := range slices.Sorted(maps.Keys(bounds)) {
+			if bounds[name] == 0 && cmd.Flags().Changed(name) { // who types it means none at all
+				return p, cli.Usage(cmd, "--%s 0 would be no bound: leave the flag out for that; edict project archive has a project take nothing", name)
+			}
 		}
 		return ps.SetQuota(ctx, id, q, dryCalls(dry)...)
 	})

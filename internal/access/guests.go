@@ -19,17 +19,17 @@ import (
 )
 
 // SPIFFEIDs are those of a client's verified certificate; none once it is over,
-// though the connection stands.
+// though the connection stands. It is one, or none: a certificate with several URIs is no SVID,
+// and neither is one that signs others (X509-SVID, section 5.2).
 func SPIFFEIDs(state *tls.ConnectionState) (ids []string) {
 	if until := certified(state); until.IsZero() || !time.Now().Before(until) {
 		return nil
 	}
-	for _, u := range state.VerifiedChains[0][0].URIs {
-		if u.Scheme == "spiffe" {
-			ids = append(ids, u.String())
-		}
+	leaf := state.VerifiedChains[0][0]
+	if len(leaf.URIs) != 1 || leaf.URIs[0].Scheme != "spiffe" || leaf.IsCA {
+		return nil
 	}
-	return ids
+	return []string{leaf.URIs[0].String()}
 }
 
 // certified is the end of a client's verified certificate; zero: it showed none.

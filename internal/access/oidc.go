@@ -2,11 +2,13 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -136,9 +138,35 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 
 // Verify implements Issuer.
 func (o *OIDC) Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error) {
-	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
+	t, err := o.verify(ctx, token)
 	if err != nil {
 		return who, until, err
 	}
 	return policy.OIDCIdentity{Issuer: t.Issuer, Subject: t.Subject}, t.Expiry, nil
+}
+
+// believed are the claims that decide whose a token is, and until when.
+var believed = [...]string{"iss", "sub", "aud", "exp", "nbf", "iat", "nonce"}
+
+var errOtherCase = errors.New("a claim of the identity token differs from one of OpenID Connect in case alone; have the issuer call it otherwise")
+
+// verify is Verify of a token that is believed as it is written. The verifier reads SUB as sub,
+// which are two claims (RFC 7519, section 4): an issuer may let people choose what SUB says.
+func (o *OIDC) verify(ctx context.Context, token string) (*oidc.IDToken, error) {
+	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
+	if err != nil {
+		return nil, err
+	}
+	var claims map[string]json.RawMessage
+	if err := t.Claims(&claims); err != nil {
+		return nil, err
+	}
+	for name := range claims {
+		for _, b := range believed {
+			if name != b && strings.EqualFold(name, b) {
+				return nil, fmt.Errorf("%q: %w", name, errOtherCase)
+			}
+		}
+	}
+	return t, nil
 }

@@ -64,6 +64,9 @@ func TestAnIssuersTokensAreBelievedForOneAudience(t *testing.T) {
 		"the public key as a secret":  {signed(t, i, "HS256", claims(nil)), false},
 		"changed afterwards":          {i.Sign(i.Key, claims(nil)) + "A", false},
 		"no token":                    {"a.b.c", false},
+		"two subjects but for case":   {i.Sign(i.Key, claims(map[string]any{"sub": "4712", "ſub": "4711"})), false}, // ſ is an s to who folds case
+		"the subject twice":           {i.Sign(i.Key, claims(map[string]any{"Sub": "4712"})), false},
+		"claims of other names":       {i.Sign(i.Key, claims(map[string]any{"SUBJECT": "4712", "Email": "a@b"})), true},
 	} {
 		p, err := r.Authenticate(t.Context(), Credentials{Bearer: row.token})
 		require.Equal(t, row.good, err == nil, "%s: %v", name, err)

@@ -53,3 +53,29 @@ func TestACertificateProvesNothingOnceItIsOver(t *testing.T) {
 		require.Equal(t, good, g.Until.Equal(end))
 	}
 }
+
+// A certificate is of one workload, and who signs others is none (X509-SVID, section 5.2).
+func TestACertificateThatIsNoSVIDProvesNothing(t *testing.T) {
+	at := func(text string) *url.URL {
+		u, err := url.Parse(text)
+		require.NoError(t, err)
+		return u
+	}
+	ana, bob, web := at("spiffe://edict.test/ana"), at("spiffe://edict.test/bob"), at("https://edict.test/ana")
+	for _, row := range []struct {
+		what string
+		leaf x509.Certificate
+		ids  []string
+	}{
+		{"one id", x509.Certificate{URIs: []*url.URL{ana}}, []string{ana.String()}},
+		{"two ids", x509.Certificate{URIs: []*url.URL{bob, ana}}, nil},
+		{"another URI beside it", x509.Certificate{URIs: []*url.URL{web, ana}}, nil},
+		{"another URI alone", x509.Certificate{URIs: []*url.URL{web}}, nil},
+		{"an authority", x509.Certificate{URIs: []*url.URL{ana}, IsCA: true}, nil},
+		{"no URI", x509.Certificate{}, nil},
+	} {
+		row.leaf.NotAfter = time.Now().Add(time.Hour)
+		shown := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&row.leaf}}}
+		require.Equal(t, row.ids, SPIFFEIDs(shown), row.what)
+	}
+}

@@ -130,7 +130,7 @@ func (s *SignIn) Finish(ctx context.Context, kept Attempt, r Return, back string
 	if token == "" {
 		return "", until, ErrNoIdentity
 	}
-	t, err := s.issuer.verifier.Verify(oidc.ClientContext(ctx, s.issuer.client), token)
+	t, err := s.issuer.verify(ctx, token)
 	if err != nil {
 		return "", until, fmt.Errorf("the identity token: %w", err)
 	}

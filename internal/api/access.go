@@ -183,6 +183,9 @@ func hidden(c *call, o access.Object) error {
 	case c.route.Needs == access.ReadNode, c.route.Needs == access.ActAsNode:
 		return nodeNotFound(o.Node)
 	}
+	if o.Project == uuid.Nil { // what was asked for is no UUID
+		return problem(http.StatusNotFound, CodeProjectNotFound, "there is no project %.80q that you may see; want its UUID", c.r.PathValue("project"))
+	}
 	return problem(http.StatusNotFound, CodeProjectNotFound, "there is no project %s that you may see", o.Project)
 }
 

@@ -265,6 +265,9 @@ func TestWhatIsHiddenLooksLikeNothing(t *testing.T) {
 		return strings.NewReplacer(head.ID.String(), "…", nowhere, "…", pr.CorrelationID, "…").Replace(string(a.body))
 	}
 	require.Equal(t, mask(not), mask(there))
+	named := p.do("GET", "/v1/projects/shop/nodes", "", bearer(tokens["foreign"]))
+	p.want(404, "project_not_found", named)
+	require.Contains(t, named.problem(t).Detail, `no project "shop"`, "what was asked for is named, and no UUID of zeros")
 	for _, n := range []string{"n1", "ghost"} {
 		p.want(403, "forbidden", p.do("GET", "/v1/nodes/"+n+"/state", "", bearer(tokens["other-agent"])))
 	}
