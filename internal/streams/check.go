@@ -181,7 +181,7 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 			return nil, false, err
 		}
 	}
-	if f := c.faults(info.Config, check); len(f) > 0 {
+	if f := allFaults(info.Config, c.replicas, check); len(f) > 0 {
 		refused := &ConfigError{Stream: cfg.Name, Faults: f}
 		if c.server != nil {
 			refused.Dir = c.server.opt.Dir
@@ -191,10 +191,10 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 	return info, made, nil
 }
 
-// faults are what check finds, and fewer replicas than this process was told.
-func (c *Conn) faults(cfg jetstream.StreamConfig, check func(jetstream.StreamConfig) []Fault) []Fault {
+// allFaults are what check finds, and fewer replicas than a process asks for.
+func allFaults(cfg jetstream.StreamConfig, replicas int, check func(jetstream.StreamConfig) []Fault) []Fault {
 	f := faults(check(cfg))
-	f.unless(cfg.Replicas >= c.replicas, "num_replicas", cfg.Replicas, fmt.Sprintf("%d or more, as --replicas says", c.replicas))
+	f.unless(cfg.Replicas >= replicas, "num_replicas", cfg.Replicas, fmt.Sprintf("%d or more, as --replicas says", replicas))
 	return f
 }
 
