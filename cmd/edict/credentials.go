@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +58,7 @@ func (c credentials) natsFile() (string, error) {
 	if c.nats == "" {
 		return "", nil
 	}
-	if _, err := os.Stat(c.nats); err != nil {
+	if err := access.CheckNATSCreds(c.nats); err != nil {
 		return "", cli.Failed(cli.Unreadable, "--nats-creds: %v", err)
 	}
 	return c.nats, nil

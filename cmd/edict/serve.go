@@ -22,6 +22,7 @@ import (
 	"github.com/edictdev/edict/internal/datadir"
 	"github.com/edictdev/edict/internal/plane"
 	"github.com/edictdev/edict/internal/relay"
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // serveFlags are the flags of `serve`.
@@ -136,7 +137,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 		if at.Admin != "" {
 			log = log.With("admin", at.Admin)
 		}
-		log.Info("ready", "http", at.HTTP, "nats", at.NATS, "data", f.opt.Data, "durability", at.Durability)
+		log.Info("ready", "http", at.HTTP, "nats", wire.ShownServers(at.NATS), "data", f.opt.Data, "durability", at.Durability)
 		if err := writeReady(f.readyFile, at); err != nil {
 			log.Error("the ready file cannot be written; who waits for it waits in vain", "error", err)
 		}

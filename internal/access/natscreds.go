@@ -134,6 +134,21 @@ func (k *NATSKeys) Revoke(ctx context.Context, what string) (user string, err er
 	return "", fmt.Errorf("%s: the credentials are of another operator's server", what)
 }
 
+// CheckNATSCreds says why a file is none of credentials of a NATS user. That a server lets
+// them in only the server knows.
+func CheckNATSCreds(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	key, err := nkeys.ParseDecoratedUserNKey(text)
+	if err != nil {
+		return fmt.Errorf("%s holds no credentials of a NATS user: %w; make some with edict nats creds", path, err)
+	}
+	key.Wipe()
+	return nil
+}
+
 // issued finds what was given out.
 func (k *NATSKeys) issued(what string) (*jwt.UserClaims, error) {
 	path := what

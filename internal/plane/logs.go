@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"os"
 	"syscall"
 
 	"github.com/edictdev/edict/internal/access"
@@ -66,7 +65,7 @@ func startServer(opt Options, auth *listener.Auth) (*streams.Server, error) {
 // authenticate says what external servers are shown, and what they must show.
 func (o Options) authenticate(to *streams.ConnectOptions) error {
 	if to.Creds = o.NATSCreds; to.Creds != "" {
-		if _, err := os.Stat(to.Creds); err != nil {
+		if err := access.CheckNATSCreds(to.Creds); err != nil {
 			return &datadir.UnusableError{What: "--nats-creds", Err: err}
 		}
 	}

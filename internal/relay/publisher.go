@@ -190,7 +190,7 @@ func (p *publisher) take() (changed <-chan struct{}) {
 		p.r.opt.Log.Info("partitions are published here now", "partitions", len(taken), "ids", Ranges(taken))
 	}
 	if len(released) > 0 {
-		p.r.opt.Log.Info("partitions are another worker's to publish", "partitions", len(released), "ids", Ranges(released))
+		p.r.opt.Log.Info("partitions are not published here any more", "partitions", len(released), "ids", Ranges(released))
 	}
 	return changed
 }

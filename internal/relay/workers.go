@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/streams"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 )
 
 // Leases is the bucket EDICT_WORKERS, as Workers needs it; *streams.Bucket is one, and
@@ -93,13 +94,16 @@ func NewWorkers(opt WorkersOptions) *Workers {
 // not wait for its end.
 func (w *Workers) Run(ctx context.Context) error {
 	again := backoff.Steady(rosterRetry)
+	var say *rate.Sometimes // servers may be away for hours
 	for ctx.Err() == nil {
 		err := w.serve(ctx)
-		w.forget()
+		if w.forget() || say == nil {
+			say = &rate.Sometimes{First: 1, Interval: time.Minute}
+		}
 		if ctx.Err() != nil {
 			break
 		}
-		w.opt.Log.Warn("the workers' leases are lost; opening them again", "error", err)
+		say.Do(func() { w.opt.Log.Warn("the workers' leases are lost; opening them again", "error", err) })
 		_ = again.Pause(ctx)
 	}
 	return nil
@@ -302,13 +306,15 @@ func (w *Workers) holdsLocked(now time.Time) bool {
 }
 
 // forget drops what is known of the leases, whether or not the server still has the own
-// one.
-func (w *Workers) forget() {
+// one. had: there was one.
+func (w *Workers) forget() (had bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	had = !w.renewed.IsZero()
 	w.roster = newRoster(w.opt.TTL)
 	w.renewed, w.watched, w.joined, w.own = time.Time{}, 0, 0, renewal{}
 	w.reviewLocked(time.Now())
+	return had
 }
 
 // Live returns the workers whose lease has not ended, by name, as this process sees it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,49 @@ func TestTwoWorkersOfOneNameAreToldSo(t *testing.T) {
 		z.stop()
 		time.Sleep(time.Minute)
 		require.Equal(t, 1, strings.Count(second.String(), told))
+	})
+}
+
+// NATS servers without a majority may stay so for hours, and every worker then tries twice a
+// second or so.
+func TestLeasesThatStayLostAreSaidOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const told = "the workers' leases are lost"
+		b := newFakeBucket()
+		var out output.Buffer
+		leases := b.client()
+		var away atomic.Bool
+		w := NewWorkers(WorkersOptions{
+			Log: slog.New(slog.NewTextHandler(&out, nil)), Owner: "1", Partitions: memberParts,
+			Open: func(context.Context) (Leases, error) {
+				if away.Load() {
+					return nil, streams.ErrNoAnswer
+				}
+				return leases, nil
+			},
+			Self: func() Worker { return Worker{ID: "x", Name: "w1", Shares: true} },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		lose := func(d time.Duration) (lines int) {
+			before := strings.Count(out.String(), told)
+			away.Store(true)
+			unblock := leases.block()
+			time.Sleep(d)
+			away.Store(false)
+			unblock()
+			time.Sleep(DefaultLeaseTTL)
+			ids, _ := w.Mine()
+			require.Len(t, ids, memberParts, "it works again")
+			return strings.Count(out.String(), told) - before
+		}
+		n := lose(5 * time.Minute)
+		require.GreaterOrEqual(t, n, 4)
+		require.LessOrEqual(t, n, 6)
+		require.Equal(t, 1, lose(40*time.Second), "another loss is said at once, however soon after the first")
+		cancel()
+		require.NoError(t, <-done)
 	})
 }
 

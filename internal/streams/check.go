@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/edictdev/edict/internal/backoff"
 	"github.com/edictdev/edict/internal/wire"
@@ -180,9 +181,7 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 			return nil, false, err
 		}
 	}
-	f := faults(check(info.Config))
-	f.unless(info.Config.Replicas >= c.replicas, "num_replicas", info.Config.Replicas, fmt.Sprintf("%d or more, as --replicas says", c.replicas))
-	if len(f) > 0 {
+	if f := allFaults(info.Config, c.replicas, check); len(f) > 0 {
 		refused := &ConfigError{Stream: cfg.Name, Faults: f}
 		if c.server != nil {
 			refused.Dir = c.server.opt.Dir
@@ -190,6 +189,13 @@ func (c *Conn) openStream(ctx context.Context, cfg jetstream.StreamConfig, check
 		return nil, false, refused
 	}
 	return info, made, nil
+}
+
+// allFaults are what check finds, and fewer replicas than a process asks for.
+func allFaults(cfg jetstream.StreamConfig, replicas int, check func(jetstream.StreamConfig) []Fault) []Fault {
+	f := faults(check(cfg))
+	f.unless(cfg.Replicas >= replicas, "num_replicas", cfg.Replicas, fmt.Sprintf("%d or more, as --replicas says", replicas))
+	return f
 }
 
 // extend adds the subjects that the stream lacks, and changes nothing else. Of
@@ -283,15 +289,18 @@ func UntilAnswered(ctx context.Context, ask func() error) error {
 const leaderPause = time.Second
 
 // AwaitLeader takes a step of a start again while the servers' JetStream has no
-// leader, and says so in the log: a process that ended would only be started
-// again. It returns what step returned last.
+// leader, and says so in the log, at once and then once a minute: a process that
+// ended would only be started again. It returns what step returned last.
 func AwaitLeader(ctx context.Context, log *slog.Logger, step func() error) error {
+	say := rate.Sometimes{First: 1, Interval: time.Minute}
 	for {
 		err := step()
 		if !Leaderless(err) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("JetStream does not answer, and the start waits for it: do most of its servers run?", "error", err)
+		say.Do(func() {
+			log.Warn("JetStream does not answer, and the start waits for it: do most of its servers run?", "error", err)
+		})
 		if backoff.Sleep(ctx, leaderPause) != nil {
 			return err
 		}

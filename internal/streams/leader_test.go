@@ -2,7 +2,9 @@ package streams
 
 import (
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/test/natscluster"
+	"github.com/edictdev/edict/internal/test/output"
 )
 
 func TestALeaderIsBelievedThatAMajorityFollows(t *testing.T) {
@@ -103,4 +106,24 @@ func TestALeaderWithoutFollowersGivesNoHead(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond, "it is believed")
 	require.ErrorIs(t, err, errNotFollowed)
 	require.ErrorIs(t, err, ErrNoAnswer)
+}
+
+// Servers may stay without a majority for hours.
+func TestAStartThatWaitsForALeaderSaysSoOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out output.Buffer
+		began, tries := time.Now(), 0
+		err := AwaitLeader(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), func() error {
+			tries++
+			if time.Since(began) < 5*time.Minute {
+				return ErrNoAnswer
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Greater(t, tries, 100)
+		lines := strings.Count(out.String(), "JetStream does not answer, and the start waits for it")
+		require.GreaterOrEqual(t, lines, 4)
+		require.LessOrEqual(t, lines, 6)
+	})
 }

@@ -69,7 +69,7 @@ func (l *Log) Settings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f := logFaults(info.Config); len(f) > 0 {
+	if f := allFaults(info.Config, l.c.replicas, logFaults); len(f) > 0 {
 		return &ConfigError{Stream: LogStream, Faults: f}
 	}
 	return nil

@@ -49,6 +49,16 @@ func TestALogThatWouldTakeNoEventSaysWhy(t *testing.T) {
 	}
 }
 
+// Of a log that one server alone keeps, that server's disk takes all with it.
+func TestFewerReplicasThanThePlaneWasToldAreNamedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	conn := embedded(t)
+	l := openLog(t, conn)
+	require.NoError(t, l.Settings(within(t)))
+	conn.replicas = 3 // as it is where three servers kept the log, and somebody took two away
+	require.ErrorContains(t, l.Settings(within(t)), "num_replicas is 1: must be 3 or more, as --replicas says")
+}
+
 // The account has no limit here, so nothing but an attempt tells.
 func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 	t.Parallel()
