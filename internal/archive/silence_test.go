@@ -80,8 +80,8 @@ type deadlines struct {
 	read, write *time.Time
 }
 
-func (deadlines) Read([]byte) (int, error)              { return 0, nil }
-func (deadlines) Write([]byte) (int, error)             { return 0, nil }
+func (deadlines) Read([]byte) (int, error)             { return 0, nil }
+func (deadlines) Write([]byte) (int, error)            { return 0, nil }
 func (d deadlines) SetReadDeadline(at time.Time) error { *d.read = at; return nil }
 func (d deadlines) SetDeadline(at time.Time) error     { *d.read, *d.write = at, at; return nil }
 
