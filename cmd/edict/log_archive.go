@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -124,6 +125,10 @@ func (a archiveCommands) verifyArchive(cmd *cobra.Command, f logFlags, path stri
 	bar := progress.Start(a.stderr, "verifying", "events", 0)
 	r.Extent, r.Links, err = ar.Verify(cmd.Context(), links, func(seq uint64) { bar.Set(int64(seq)) })
 	bar.Stop()
+	var differs *streams.DamagedError
+	if errors.As(err, &differs) {
+		return cli.Failed(cli.Differs, "the archive is not what the witness of the log says: %v; use another copy of it, unless edict log verify finds that the log is damaged", err)
+	}
 	if err != nil {
 		return err
 	}

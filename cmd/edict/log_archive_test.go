@@ -84,6 +84,19 @@ func TestWhatLogCatPrintsIsProved(t *testing.T) {
 	require.Contains(t, errs, "the chain hash is")
 }
 
+// TestAnArchiveThatItsWitnessContradictsIsDamaged, as one that contradicts itself.
+func TestAnArchiveThatItsWitnessContradictsIsDamaged(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	l.add(10)
+	dir := filepath.Join(t.TempDir(), "archive")
+	_, err := archive.Export(t.Context(), lying{l.log, 5}, archive.ExportOptions{Dir: dir})
+	require.NoError(t, err)
+	l.close()
+	code, _, errs := edict(t, "log", "verify", "--archive", dir, "--log", l.data)
+	require.Equal(t, cli.Differs, code, errs)
+	require.Contains(t, errs, "use another copy of it")
+}
+
 // TestLogCatWritesOutWhatATerminalWouldObey: a producer chooses subjects and types.
 func TestLogCatWritesOutWhatATerminalWouldObey(t *testing.T) {
 	var out bytes.Buffer

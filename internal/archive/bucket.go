@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -67,14 +68,22 @@ func openBucket(ctx context.Context, text string) (at *bucket, only string, err 
 	if prefix != "" {
 		prefix += "/"
 	}
-	at = &bucket{ctx: ctx, name: u.Host, prefix: prefix}
-	if at.store, err = openStore(); err != nil {
+	at = &bucket{name: u.Host, prefix: prefix}
+	if err = at.openStore(ctx, patience); err != nil {
 		return nil, "", &BucketError{at.String(), err}
 	}
 	return at, only, nil
 }
 
-func openStore() (*minio.Client, error) {
+// openStore has the store be asked until ctx ends, or it was silent for longer than patience.
+func (b *bucket) openStore(ctx context.Context, patience time.Duration) (err error) {
+	s := &silence{patience: patience}
+	b.ctx, s.giveUp = context.WithCancelCause(ctx)
+	b.store, err = newStore(s)
+	return err
+}
+
+func newStore(s *silence) (*minio.Client, error) {
 	endpoint := publicStore
 	for _, name := range []string{envEndpoint + "_S3", envEndpoint} {
 		if v := os.Getenv(name); v != "" {
@@ -96,6 +105,7 @@ func openStore() (*minio.Client, error) {
 		return nil, err
 	}
 	transport.DisableKeepAlives = true // a request is for a whole segment
+	transport.DialContext, transport.ResponseHeaderTimeout = s.dial(transport.DialContext), 0
 	return minio.New(u.Host, &minio.Options{
 		Secure: secure, Region: region, Transport: transport,
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
@@ -111,6 +121,9 @@ func (b *bucket) fault(name string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if b.silent() {
+		return &BucketError{b.String() + name, errSilent}
+	}
 	switch minio.ToErrorResponse(err).Code {
 	case minio.NoSuchKey, minio.NoSuchBucket:
 		err = fmt.Errorf("%w: %w", err, fs.ErrNotExist)
@@ -119,6 +132,9 @@ func (b *bucket) fault(name string, err error) error {
 	}
 	return &BucketError{b.String() + name, err}
 }
+
+// silent reports whether the store was given up.
+func (b *bucket) silent() bool { return errors.Is(context.Cause(b.ctx), errSilent) }
 
 func (b *bucket) names() (names []string, err error) {
 	ctx, cancel := context.WithCancel(b.ctx)
@@ -130,6 +146,9 @@ func (b *bucket) names() (names []string, err error) {
 		names = append(names, strings.TrimPrefix(o.Key, b.prefix))
 	}
 	if err := b.ctx.Err(); err != nil {
+		if b.silent() {
+			err = b.fault("", err)
+		}
 		return nil, err
 	}
 	slices.Sort(names)

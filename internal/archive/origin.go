@@ -46,9 +46,9 @@ func (a *Archive) Origin() (o streams.Origin, ok bool, err error) {
 	if err != nil || h.First == h.Begins {
 		return o, false, err
 	}
-	name := originName(h.First, suffixDocument)
-	if !a.has(name) || !a.has(originName(h.First, suffixObject)) {
-		return o, false, nil
+	name, object := originName(h.First, suffixDocument), originName(h.First, suffixObject)
+	if !a.has(name) || !a.has(object) {
+		return o, false, a.halved(name, object)
 	}
 	text, err := a.readBounded(name, maxDocument)
 	if err != nil {
@@ -62,6 +62,19 @@ func (a *Archive) Origin() (o streams.Origin, ok bool, err error) {
 		err = &FaultError{File: name, Detail: fmt.Sprintf("it is of event %d with chain hash %x before it, the archive begins at %d with %x", o.Seq, o.Before[:8], h.First, before[:8])}
 	}
 	return o, err == nil, err
+}
+
+// halved is the fault of an archive that has one of the files of its origin without the other: it
+// would pass for one that was begun in the middle of a log on purpose.
+func (a *Archive) halved(document, object string) error {
+	lost, there := document, object
+	if a.has(document) {
+		lost, there = object, document
+	}
+	if !a.has(there) {
+		return nil
+	}
+	return &FaultError{File: lost, Detail: fmt.Sprintf("it is missing, and %s is there: no log is made of the archive without both", there)}
 }
 
 // OriginObject opens what was folded up to the archive's origin. Close it.

@@ -36,9 +36,9 @@ type part interface {
 	drop() error
 }
 
-// elsewhere is a URL of a store that is not spoken to here. A directory of that name would be
-// made, and who asked would believe the archive to be in the store.
-var elsewhere = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+// elsewhere is a URL of a store that is not spoken to here, or one that lacks a slash. A directory
+// of that name would be made, and who asked would believe the archive to be in the store.
+var elsewhere = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:/`)
 
 // placeOf is the place of an archive, and the name of its only file where path names one.
 func placeOf(ctx context.Context, path string) (at place, only string, err error) {
