@@ -344,6 +344,22 @@ const steps = {
     await there(page, ".no-session", "that the session is closed");
     same(await page.evaluate(() => sessionStorage.length), 0, "what stays for who comes next");
   },
+  async "the fleet is shown though its numbers change faster than they are answered"(page) {
+    await page.route("**/v1/nodes:summary*", async (r) => {
+      await new Promise((done) => setTimeout(done, 2500));
+      await r.continue().catch(() => undefined); // the page may be gone
+    });
+    let shown = false;
+    const changes = (async () => {
+      for (let i = 0; !shown; i++) {
+        await ask(`${project}/nodes/changes-1`, { method: "PUT", body: { labels: { env: `changes-${i}` }, addresses: [] } });
+        await new Promise((done) => setTimeout(done, 200));
+      }
+    })();
+    await open(page, "fleet?by=env", ".counts .figure").finally(() => (shown = true));
+    await changes;
+    await ask(`${project}/nodes/changes-1`, { method: "DELETE" });
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");
