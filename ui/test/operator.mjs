@@ -360,6 +360,15 @@ const steps = {
     await changes;
     await ask(`${project}/nodes/changes-1`, { method: "DELETE" });
   },
+  async "one node of many that is not as the others is seen in the bar"(page) {
+    await page.route("**/v1/nodes:summary*", async (r) => {
+      const real = await (await r.fetch()).json();
+      await r.fulfill({ json: { ...real, nodes: 10_000, applied: 9998, lagging: 0, refused: 1, silent: 1 } });
+    });
+    await open(page, "fleet?by=env", ".counts .bar");
+    const parts = await page.$$eval(".counts .bar rect:not(.bar-ground)", (all) => all.map((r) => [r.getAttribute("class"), Number(r.getAttribute("x")), Number(r.getAttribute("width"))]));
+    same(parts.filter(([, x, wide]) => wide >= 4 && x + wide < 1000.01).map(([name]) => name), ["good", "bad", "silent"], "the parts that are seen");
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");
