@@ -369,6 +369,16 @@ const steps = {
     const parts = await page.$$eval(".counts .bar rect:not(.bar-ground)", (all) => all.map((r) => [r.getAttribute("class"), Number(r.getAttribute("x")), Number(r.getAttribute("width"))]));
     same(parts.filter(([, x, wide]) => wide >= 4 && x + wide < 1000.01).map(([name]) => name), ["good", "bad", "silent"], "the parts that are seen");
   },
+  async "the whole plane is counted and listed, whatever project is shown"(page) {
+    const nothing = crypto.randomUUID(); // a project without nodes
+    await open(page, `fleet?project=${nothing}`, "td a:text-is('prod')");
+    await page.click("td a:text-is('prod')");
+    await there(page, "tbody tr:has-text('db-00')", "nodes of another project");
+    same(await page.innerText(".head .command code"), "edict node list -A -l env=prod", "the command");
+    await page.selectOption("select[name=all]", "");
+    await page.click("button:text-is('Show')");
+    await there(page, ".empty", "that the project has no such node");
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");
