@@ -379,6 +379,29 @@ const steps = {
     await page.click("button:text-is('Show')");
     await there(page, ".empty", "that the project has no such node");
   },
+  async "what is staged is not what made the head"(page) {
+    const side = { source: "env=staged", destination: "env=staged" };
+    const rule = { action: "allow", protocol: "tcp", ports: { from: 1, to: 2 }, source_cidr: "10.0.0.0/8", destination_cidr: "10.0.0.0/8" };
+    const p = await ask(`${project}/policies`, { method: "POST", body: { slug: "is-staged", selector: side, rules: [rule] } });
+    const made = (await ask("/v1/status")).head;
+    await ask(`${project}/policies/${p.id}/stage`, { method: "POST", body: { selector: side, rules: [{ ...rule, protocol: "udp" }] } });
+    page.mayFail = true; // there was no such policy at first
+    await open(page, `time?policy=${p.id}&from=${made - 1}`, ".side:has-text('by event')");
+    const by = await page.innerText(".side:has-text('by event')");
+    want(by.includes(`by event ${made.toLocaleString("en")} policy revision created`), `the head came by another event than ${made}, which made it: ${by}`);
+  },
+  async "a node of thousands of changes is as the last one left it"(page) {
+    await page.route("**/v1/access/self", async (r) => r.fulfill({ json: { ...(await (await r.fetch()).json()), kind: "person", relations: [`project:${project.split("/").at(-1)}#read`] } }));
+    await page.route("**/nodes:summary*", async (r) => r.fulfill({ json: { ...(await (await r.fetch()).json()), seq: 3000 } }));
+    await page.route("**/events?*", (r) => {
+      const after = Number(r.request().headers()["last-event-id"]);
+      const events = Array.from({ length: 3000 - after }, (_, i) => after + 1 + i).map((seq) =>
+        `id: ${seq}\nevent: log_event\ndata: ${JSON.stringify({ seq, type: "node_updated", time: "2026-11-20T12:00:00Z", verdict: "applied", node_id: "often-1", event_id: `e${seq}`, subject: "s", change: { node: { labels: { n: String(seq) }, addresses: [] } } })}\n\n`);
+      return r.fulfill({ contentType: "text/event-stream", body: events.join("") + "event: caught_up\ndata: {}\n\n" });
+    });
+    await open(page, "time?node=often-1&from=2500&to=3000", ".side .label");
+    same(await page.$$eval(".side .label", (all) => all.map((l) => l.innerText)), ["n=2500", "n=3000"], "the node at both moments");
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");
