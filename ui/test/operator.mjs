@@ -402,6 +402,12 @@ const steps = {
     await open(page, "time?node=often-1&from=2500&to=3000", ".side .label");
     same(await page.$$eval(".side .label", (all) => all.map((l) => l.innerText)), ["n=2500", "n=3000"], "the node at both moments");
   },
+  async "a flow without a port is not explained as another"(page) {
+    await open(page, `nodes/${given.first}?peer=10.0.0.7&port=5432`, ".answer");
+    await page.fill("input[name=port]", "");
+    await page.click("button:text-is('Explain')");
+    want(page.url().includes("port=5432"), `the port that nobody named is taken for another: ${page.url()}`);
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");

@@ -25,7 +25,7 @@ export function Explain({ node }: { node: Schemas["Node"] }) {
         <label>Direction<select name="direction" defaultValue={direction}><option value="ingress">ingress, from</option><option value="egress">egress, to</option></select></label>
         <label class="wide">Peer, a node or an address<input name="peer" required defaultValue={peer} placeholder="web-1 or 10.16.0.1" spellcheck={false} /></label>
         <label>Protocol<select name="protocol" defaultValue={protocol}>{["tcp", "udp", "sctp", "icmp", "icmpv6"].map((p) => <option key={p}>{p}</option>)}</select></label>
-        <label>Port<input name="port" type="number" min={1} max={65535} defaultValue={port} /></label>
+        <label>Port<input name="port" type="number" required min={1} max={65535} defaultValue={port} /></label>
         <button class="primary">Explain</button>
       </form>
       <Failure error={verdict.error} />
