@@ -408,6 +408,22 @@ const steps = {
     await page.click("button:text-is('Explain')");
     want(page.url().includes("port=5432"), `the port that nobody named is taken for another: ${page.url()}`);
   },
+  async "a form shows what the address asks for, and asks for it again"(page) {
+    const chosen = () => page.$$eval("main form select", (all) => all.map((s) => s.value));
+    await open(page, "nodes?all=true&state=refused", "main form");
+    same(await chosen(), ["refused", "true"], "the state and the projects");
+    await page.fill("input[name=labels]", "env=prod");
+    await page.click("button:text-is('Show')");
+    same(new URL(page.url()).searchParams.get("state"), "refused", "the state, once the labels are others");
+    same(await chosen(), ["refused", "true"], "the state and the projects, shown again");
+    await open(page, "live?type=node_updated", "main form");
+    same(await chosen(), ["node_updated"], "the type of events");
+    await open(page, `nodes/${given.first}?peer=10.0.0.7&direction=egress&protocol=udp&port=53`, ".answer");
+    same(await chosen(), ["egress", "udp"], "the flow");
+    await page.fill("input[name=port]", "54");
+    await page.click("button:text-is('Explain')");
+    want(page.url().includes("direction=egress&protocol=udp&port=54"), `another flow is explained: ${page.url()}`);
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");

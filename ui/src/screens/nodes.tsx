@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/call";
-import { Empty, Failure, Head, Labels, NodeLink, Table } from "../parts/bits";
+import { Empty, Failure, Head, Labels, NodeLink, Options, Table } from "../parts/bits";
 import { word } from "../state/word";
 import { State } from "./fleet";
 import { useLoad } from "../state/load";
@@ -33,8 +33,8 @@ export function Nodes() {
       <Head title="Nodes" about={whole ? "Of all projects" : "Of this project"} command={`edict node list${whole ? " -A" : ""}${labels && ` -l ${word(labels)}`}${state && ` --state ${word(state)}`}${whole ? "" : projectFlag.value}`} />
       <form class="filters" onSubmit={filter} key={filters}>
         <label>Labels<input name="labels" defaultValue={labels} placeholder="role=db,env=prod" spellcheck={false} /></label>
-        <label>State<select name="state" defaultValue={state}><option value="">any</option><option value="lagging,refused,silent">not applied</option>{["applied", "lagging", "refused", "silent"].map((s) => <option key={s}>{s}</option>)}</select></label>
-        {may.readPlane.value && <label>Project<select name="all" defaultValue={whole ? "true" : ""}><option value="">this one</option><option value="true">all</option></select></label>}
+        <label>State<select name="state"><Options of={[["", "any"], ["lagging,refused,silent", "not applied"], "applied", "lagging", "refused", "silent"]} chosen={state} /></select></label>
+        {may.readPlane.value && <label>Project<select name="all"><Options of={[["", "this one"], ["true", "all"]]} chosen={whole ? "true" : ""} /></select></label>}
         <button>Show</button>
       </form>
       <Failure error={nodes.error} />
