@@ -344,6 +344,86 @@ const steps = {
     await there(page, ".no-session", "that the session is closed");
     same(await page.evaluate(() => sessionStorage.length), 0, "what stays for who comes next");
   },
+  async "the fleet is shown though its numbers change faster than they are answered"(page) {
+    await page.route("**/v1/nodes:summary*", async (r) => {
+      await new Promise((done) => setTimeout(done, 2500));
+      await r.continue().catch(() => undefined); // the page may be gone
+    });
+    let shown = false;
+    const changes = (async () => {
+      for (let i = 0; !shown; i++) {
+        await ask(`${project}/nodes/changes-1`, { method: "PUT", body: { labels: { env: `changes-${i}` }, addresses: [] } });
+        await new Promise((done) => setTimeout(done, 200));
+      }
+    })();
+    await open(page, "fleet?by=env", ".counts .figure").finally(() => (shown = true));
+    await changes;
+    await ask(`${project}/nodes/changes-1`, { method: "DELETE" });
+  },
+  async "one node of many that is not as the others is seen in the bar"(page) {
+    await page.route("**/v1/nodes:summary*", async (r) => {
+      const real = await (await r.fetch()).json();
+      await r.fulfill({ json: { ...real, nodes: 10_000, applied: 9998, lagging: 0, refused: 1, silent: 1 } });
+    });
+    await open(page, "fleet?by=env", ".counts .bar");
+    const parts = await page.$$eval(".counts .bar rect:not(.bar-ground)", (all) => all.map((r) => [r.getAttribute("class"), Number(r.getAttribute("x")), Number(r.getAttribute("width"))]));
+    same(parts.filter(([, x, wide]) => wide >= 4 && x + wide < 1000.01).map(([name]) => name), ["good", "bad", "silent"], "the parts that are seen");
+  },
+  async "the whole plane is counted and listed, whatever project is shown"(page) {
+    const nothing = crypto.randomUUID(); // a project without nodes
+    await open(page, `fleet?project=${nothing}`, "td a:text-is('prod')");
+    await page.click("td a:text-is('prod')");
+    await there(page, "tbody tr:has-text('db-00')", "nodes of another project");
+    same(await page.innerText(".head .command code"), "edict node list -A -l env=prod", "the command");
+    await page.selectOption("select[name=all]", "");
+    await page.click("button:text-is('Show')");
+    await there(page, ".empty", "that the project has no such node");
+  },
+  async "what is staged is not what made the head"(page) {
+    const side = { source: "env=staged", destination: "env=staged" };
+    const rule = { action: "allow", protocol: "tcp", ports: { from: 1, to: 2 }, source_cidr: "10.0.0.0/8", destination_cidr: "10.0.0.0/8" };
+    const p = await ask(`${project}/policies`, { method: "POST", body: { slug: "is-staged", selector: side, rules: [rule] } });
+    const made = (await ask("/v1/status")).head;
+    await ask(`${project}/policies/${p.id}/stage`, { method: "POST", body: { selector: side, rules: [{ ...rule, protocol: "udp" }] } });
+    page.mayFail = true; // there was no such policy at first
+    await open(page, `time?policy=${p.id}&from=${made - 1}`, ".side:has-text('by event')");
+    const by = await page.innerText(".side:has-text('by event')");
+    want(by.includes(`by event ${made.toLocaleString("en")} policy revision created`), `the head came by another event than ${made}, which made it: ${by}`);
+  },
+  async "a node of thousands of changes is as the last one left it"(page) {
+    await page.route("**/v1/access/self", async (r) => r.fulfill({ json: { ...(await (await r.fetch()).json()), kind: "person", relations: [`project:${project.split("/").at(-1)}#read`] } }));
+    await page.route("**/nodes:summary*", async (r) => r.fulfill({ json: { ...(await (await r.fetch()).json()), seq: 3000 } }));
+    await page.route("**/events?*", (r) => {
+      const after = Number(r.request().headers()["last-event-id"]);
+      const events = Array.from({ length: 3000 - after }, (_, i) => after + 1 + i).map((seq) =>
+        `id: ${seq}\nevent: log_event\ndata: ${JSON.stringify({ seq, type: "node_updated", time: "2026-11-20T12:00:00Z", verdict: "applied", node_id: "often-1", event_id: `e${seq}`, subject: "s", change: { node: { labels: { n: String(seq) }, addresses: [] } } })}\n\n`);
+      return r.fulfill({ contentType: "text/event-stream", body: events.join("") + "event: caught_up\ndata: {}\n\n" });
+    });
+    await open(page, "time?node=often-1&from=2500&to=3000", ".side .label");
+    same(await page.$$eval(".side .label", (all) => all.map((l) => l.innerText)), ["n=2500", "n=3000"], "the node at both moments");
+  },
+  async "a flow without a port is not explained as another"(page) {
+    await open(page, `nodes/${given.first}?peer=10.0.0.7&port=5432`, ".answer");
+    await page.fill("input[name=port]", "");
+    await page.click("button:text-is('Explain')");
+    want(page.url().includes("port=5432"), `the port that nobody named is taken for another: ${page.url()}`);
+  },
+  async "a form shows what the address asks for, and asks for it again"(page) {
+    const chosen = () => page.$$eval("main form select", (all) => all.map((s) => s.value));
+    await open(page, "nodes?all=true&state=refused", "main form");
+    same(await chosen(), ["refused", "true"], "the state and the projects");
+    await page.fill("input[name=labels]", "env=prod");
+    await page.click("button:text-is('Show')");
+    same(new URL(page.url()).searchParams.get("state"), "refused", "the state, once the labels are others");
+    same(await chosen(), ["refused", "true"], "the state and the projects, shown again");
+    await open(page, "live?type=node_updated", "main form");
+    same(await chosen(), ["node_updated"], "the type of events");
+    await open(page, `nodes/${given.first}?peer=10.0.0.7&direction=egress&protocol=udp&port=53`, ".answer");
+    same(await chosen(), ["egress", "udp"], "the flow");
+    await page.fill("input[name=port]", "54");
+    await page.click("button:text-is('Explain')");
+    want(page.url().includes("direction=egress&protocol=udp&port=54"), `another flow is explained: ${page.url()}`);
+  },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;
     await open(page, "fleet", ".counts");

@@ -95,6 +95,11 @@ export function Table({ caption, heads, children }: { caption: string; heads: (s
   );
 }
 
+/** The choices of a field of a form, each a value or a value with its text; a select shows the one that is chosen by these alone. */
+export function Options({ of, chosen }: { of: readonly (string | readonly [string, string])[]; chosen: string }) {
+  return <>{of.map((o) => typeof o === "string" ? [o, o] as const : o).map(([value, text]) => <option key={value} value={value} selected={value === chosen}>{text}</option>)}</>;
+}
+
 /** Something that is known by its name, in a row of such. */
 export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return <div class="fact"><dt>{name}</dt><dd>{children}</dd></div>;

@@ -2,7 +2,7 @@ import { call, type Schemas } from "../api/call";
 import { useLoad } from "../state/load";
 import { ask, asked, project } from "../state/route";
 import { count } from "../state/time";
-import { Failure, Part, PolicyLink, Table, When } from "./bits";
+import { Failure, Options, Part, PolicyLink, Table, When } from "./bits";
 import { Verdict } from "./draft";
 
 /** Why a flow of a node is decided as it is. */
@@ -22,10 +22,10 @@ export function Explain({ node }: { node: Schemas["Node"] }) {
   return (
     <Part title="Why?" note="pick the other end of a flow">
       <form class="filters" onSubmit={submit}>
-        <label>Direction<select name="direction" defaultValue={direction}><option value="ingress">ingress, from</option><option value="egress">egress, to</option></select></label>
+        <label>Direction<select name="direction"><Options of={[["ingress", "ingress, from"], ["egress", "egress, to"]]} chosen={direction} /></select></label>
         <label class="wide">Peer, a node or an address<input name="peer" required defaultValue={peer} placeholder="web-1 or 10.16.0.1" spellcheck={false} /></label>
-        <label>Protocol<select name="protocol" defaultValue={protocol}>{["tcp", "udp", "sctp", "icmp", "icmpv6"].map((p) => <option key={p}>{p}</option>)}</select></label>
-        <label>Port<input name="port" type="number" min={1} max={65535} defaultValue={port} /></label>
+        <label>Protocol<select name="protocol"><Options of={["tcp", "udp", "sctp", "icmp", "icmpv6"]} chosen={protocol} /></select></label>
+        <label>Port<input name="port" type="number" required min={1} max={65535} defaultValue={port} /></label>
         <button class="primary">Explain</button>
       </form>
       <Failure error={verdict.error} />

@@ -80,10 +80,12 @@ function Hour() {
   return <Chart of={history.data} value={(s) => s.nodes - s.applied} name="not applied" says={(most, now) => `In the last hour at most ${most} nodes did not hold what they must; now ${now}`} />;
 }
 
-/** The keys of labels that there are, as far as a page of nodes says; has the fleet counted by one. */
+/** The keys of labels that there are, of those nodes that are counted, as far as a page of them says; has the fleet counted by one. */
 export function useKeys(by: string): string[] | undefined {
-  const keys = useLoad(`keys of labels ${project.value}`, async (signal) => {
-    const page = await call("listNodes", { path: { project: project.value }, query: { limit: 100 } }, signal);
+  const whole = may.readPlane.value;
+  const keys = useLoad(`keys of labels ${whole} ${project.value}`, async (signal) => {
+    const query = { limit: 100 };
+    const page = await (whole ? call("listAllNodes", { query }, signal) : call("listNodes", { path: { project: project.value }, query }, signal));
     return [...new Set(page.items.flatMap((n) => Object.keys(n.labels)))].sort();
   });
   useEffect(() => {
@@ -105,7 +107,7 @@ function ByLabel({ of, by, keys }: { of: Schemas["NodeCounts"]; by: string; keys
       <Table caption={`Nodes by ${shown}`} heads={[shown || "Value", "Share", { name: "Nodes", number: true }, { name: "Applied", number: true }, { name: "Lagging", number: true }, { name: "Refused", number: true }, { name: "Silent", number: true }]}>
         {groups.map((g) => (
           <tr key={g.value ?? ""}>
-            <td>{g.value === null ? <Value of={null} /> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}` })}><Value of={g.value} /></a>}</td>
+            <td>{g.value === null ? <Value of={null} /> : <a class="id" data-row href={href("nodes", "", { labels: `${shown}=${g.value}`, all: may.readPlane.value ? "true" : "" })}><Value of={g.value} /></a>}</td>
             <td><Bar shares={sharesOf(g)} label={g.value === null ? `without ${shown}` : `${shown}=${g.value}`} /></td>
             <td class="number">{count(g.nodes)}</td><td class="number">{count(g.applied)}</td>
             <Amount n={g.lagging} /><Amount n={g.refused} /><Amount n={g.silent} />
@@ -131,7 +133,7 @@ function Behind({ all, whole }: { all: number; whole: boolean }) {
   }, 5000);
   const items = nodes.data?.items ?? [];
   return (
-    <Part title="Nodes that do not hold what they must" note={all > items.length ? <>{count(items.length)} of {count(all)}, <a href={href("nodes", "", { state: "lagging,refused,silent" })}>all</a></> : undefined}>
+    <Part title="Nodes that do not hold what they must" note={all > items.length ? <>{count(items.length)} of {count(all)}, <a href={href("nodes", "", { state: "lagging,refused,silent", all: whole ? "true" : "" })}>all</a></> : undefined}>
       <Failure error={nodes.error} />
       {nodes.data && items.length === 0 ? <p class="quiet">Every node holds what it must.</p> : (
         <Table caption="Nodes that do not hold what they must" heads={["Node", "State", ...(whole ? ["Behind since"] : []), "Reported", "What it said"]}>

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { address } from "../api/call";
 import type { operations } from "../api/schema";
 import { follow, type StreamState } from "../api/follow";
-import { Empty, Failure, Head, NodeLink, PolicyLink, Tag } from "../parts/bits";
+import { Empty, Failure, Head, NodeLink, Options, PolicyLink, Tag } from "../parts/bits";
 import { Changed, type Changing } from "../parts/change";
 import { word } from "../state/word";
 import { ask, asked, project } from "../state/route";
@@ -50,7 +50,7 @@ export function Live() {
         <button type="button" aria-pressed={paused} onClick={() => pause(!paused)}>{paused ? "Go on" : "Pause"}</button>
       </Head>
       <form class="filters" onSubmit={submit} key={`${type} ${node} ${policy}`}>
-        <label>Type<select name="type" defaultValue={type}><option value="">any</option>{types.map((t) => <option key={t}>{t}</option>)}</select></label>
+        <label>Type<select name="type"><Options of={[["", "any"], ...types]} chosen={type} /></select></label>
         <label>Node<input name="node" defaultValue={node} spellcheck={false} /></label>
         <label>Policy, its id<input name="policy" defaultValue={policy} spellcheck={false} /></label>
         <button>Filter</button>

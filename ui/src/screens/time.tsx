@@ -96,7 +96,7 @@ function Between({ from, to }: { from: number; to: number }) {
         <label>Node<input name="node" defaultValue={node} spellcheck={false} /></label>
         <button>Show</button>
       </form>
-      {policy ? <AsItWas policy={policy} from={from} to={to} events={events as LogEvent[] | undefined}>{happened}</AsItWas>
+      {policy ? <AsItWas policy={policy} from={from} to={to} events={between.data?.more ? undefined : events as LogEvent[] | undefined}>{happened}</AsItWas>
         : !node ? <FleetBetween from={from} to={to}>{happened}</FleetBetween>
         : may.operate.value ? <><NodeBetween of={diff} />{(diff.data || diff.error) && happened}</>
         : <><NodeAsItWas node={node} from={from} to={to} />{happened}</>}
@@ -111,7 +111,9 @@ function AsItWas({ policy, from, to, events, children }: { policy: string; from:
     return { before, after };
   });
   const { before, after } = found.data ?? {};
-  const by = events?.filter((e) => e.verdict === "applied" && e.policy_id === policy).at(-1);
+  // Of events that touch a policy some leave its head as it was, such as a staging.
+  const made = (e: LogEvent) => (!after?.head ? e.type === "policy_deleted" : e.change?.policy ? e.change.policy.revision_id === after.head.id : e.type === "policy_revision_created");
+  const by = found.data && events?.filter((e) => e.verdict === "applied" && e.policy_id === policy && made(e)).at(-1);
   return (
     <>
       <Part title="The policy as it was">
@@ -217,12 +219,19 @@ function NodeThen({ of, since }: { of: Schemas["NodeAt"]; since: Schemas["Change
 
 // NodeAsItWas shows a node's facts at both moments to who may not read its rules, as its events say.
 function NodeAsItWas({ node, from, to }: { node: string; from: number; to: number }) {
-  const found = useLoad(`as it was ${node} ${from} ${to}`, (signal) => eventsBetween(eventsAddress({ node }), 0, to, 2000, signal));
-  const at = (seq: number) => found.data && { last: (found.data.events as LogEvent[]).filter((e) => e.seq <= seq && e.verdict === "applied").at(-1) };
+  const found = useLoad(`as it was ${node} ${from} ${to}`, async (signal) => {
+    const last: (LogEvent | undefined)[] = [undefined, undefined]; // at each moment
+    for (let after = 0; ; ) { // a node of many changes has more events than are asked for at once
+      const { events, more } = await eventsBetween(eventsAddress({ node }), after, to, 2000, signal);
+      for (const e of events as LogEvent[]) if (e.verdict === "applied") [from, to].forEach((seq, i) => e.seq <= seq && (last[i] = e));
+      if (!more) return last;
+      after = events.at(-1)!.seq;
+    }
+  });
   return (
     <Part title="The node as it was" note="its labels and addresses">
       <Failure error={found.error} />
-      <div class="columns">{[from, to].map((seq) => <FactsThen key={seq} at={seq} of={at(seq)} />)}</div>
+      <div class="columns">{[from, to].map((seq, i) => <FactsThen key={i} at={seq} of={found.data && { last: found.data[i] }} />)}</div>
     </Part>
   );
 }

@@ -21,7 +21,7 @@ export interface Loaded<T> {
  */
 export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Promise<T>, every = 0): Loaded<T> {
   const [state, set] = useState<{ key: string | null; data?: T; error?: Error }>({ key });
-  const [turn, next] = useState(0);
+  const asking = useRef<(() => unknown) | undefined>(undefined);
   const latest = useRef(ask);
   latest.current = ask;
   const asks = round.value;
@@ -30,7 +30,14 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
     if (key === null || !seen) return;
     const ended = new AbortController();
     let timer = 0;
+    let busy = false;
+    let wanted = false;
     const run = async () => {
+      // What is asked already is not ended for the next: of changes that come faster than answers nothing would be shown.
+      wanted = busy;
+      if (busy) return;
+      busy = true;
+      clearTimeout(timer);
       let next = every;
       if (lostSince.peek() === null) {
         try {
@@ -43,14 +50,19 @@ export function useLoad<T>(key: string | null, ask: (signal: AbortSignal) => Pro
           if (!ended.signal.aborted) set((s) => ({ key, data: s.key === key ? s.data : undefined, error: error as Error }));
         }
       }
-      if (next > 0 && !ended.signal.aborted) timer = window.setTimeout(run, next);
+      busy = false;
+      if (ended.signal.aborted) return;
+      if (wanted) void run();
+      else if (next > 0) timer = window.setTimeout(run, next);
     };
+    asking.current = run;
     void run();
     return () => {
+      asking.current = undefined;
       ended.abort();
       clearTimeout(timer);
     };
-  }, [key, every, turn, asks, seen]);
+  }, [key, every, asks, seen]);
   const mine = state.key === key;
-  return { data: mine ? state.data : undefined, error: mine ? state.error : undefined, again: () => next((n) => n + 1) };
+  return { data: mine ? state.data : undefined, error: mine ? state.error : undefined, again: () => void asking.current?.() };
 }
