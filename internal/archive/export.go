@@ -140,6 +140,9 @@ func (x *export) bounded(state streams.State) error {
 	if x.next <= x.until {
 		return nil
 	}
+	if state.Messages == 0 {
+		return errors.New("the log has no event yet: there is nothing to export")
+	}
 	return fmt.Errorf("there is nothing to export from %d to %d: the log has events %d to %d", x.next, x.until, state.First, state.Last)
 }
 
