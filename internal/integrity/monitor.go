@@ -29,6 +29,7 @@ type Log interface {
 	Follow(ctx context.Context, from uint64) iter.Seq2[[]streams.Message, error]
 	State(ctx context.Context) (streams.State, error)
 	Settings(ctx context.Context) error
+	Replicas(ctx context.Context) error
 	First() uint64
 	Origin() (o streams.Origin, ok bool)
 	Base() uint64
@@ -77,7 +78,8 @@ type Monitor struct {
 	// confirmed is how often the connection had been lost when the log was
 	// verified last.
 	confirmed atomic.Uint64
-	settings  atomic.Pointer[streams.ConfigError] // of the log, that contradict; nil: none do
+	settings  atomic.Pointer[streams.ConfigError]  // of the log, that contradict; nil: none do
+	replicas  atomic.Pointer[streams.ReplicaError] // of the log, that are away; nil: none are
 }
 
 // NewMonitor makes it; Run starts it.
@@ -203,6 +205,7 @@ func (m *Monitor) keep(ctx context.Context) {
 		case <-regular.C:
 			m.verify(ctx)
 			m.checkSettings(ctx)
+			m.checkReplicas(ctx)
 			_ = m.lengthen(ctx, true) // said; tried again
 		case <-ctx.Done():
 			return

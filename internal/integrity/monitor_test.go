@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
+	"github.com/edictdev/edict/internal/test/output"
 	"github.com/edictdev/edict/policy"
 )
 
@@ -259,4 +261,39 @@ func TestWorkersThatDifferStandStillUnlessTheWitnessConfirmsOne(t *testing.T) {
 			require.ErrorContains(t, a.Raised(), "workers w1 and w2")
 		})
 	}
+}
+
+// thinned is a log of which servers are away.
+type thinned struct {
+	Log
+	away error
+}
+
+func (l *thinned) Replicas(context.Context) error { return l.away }
+
+// TestServersThatAreAwayAreSaidOnce, and that they are back.
+func TestServersThatAreAwayAreSaidOnce(t *testing.T) {
+	var out output.Buffer
+	log := &thinned{}
+	m := NewMonitor(Options{Log: log, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	for _, c := range []struct {
+		answer error // of the log
+		known  error
+		lines  int // from the beginning on
+	}{
+		{nil, nil, 0},
+		{&streams.ReplicaError{Away: []string{"n2"}, Replicas: 3}, &streams.ReplicaError{Away: []string{"n2"}, Replicas: 3}, 1},
+		{&streams.ReplicaError{Away: []string{"n2"}, Replicas: 3}, &streams.ReplicaError{Away: []string{"n2"}, Replicas: 3}, 1},
+		{streams.ErrNoAnswer, &streams.ReplicaError{Away: []string{"n2"}, Replicas: 3}, 1},
+		{&streams.ReplicaError{Away: []string{"n1"}, Replicas: 3}, &streams.ReplicaError{Away: []string{"n1"}, Replicas: 3}, 2},
+		{nil, nil, 3},
+		{nil, nil, 3},
+	} {
+		log.away = c.answer
+		m.checkReplicas(t.Context())
+		require.Equal(t, c.known, m.Replicas())
+		require.Equal(t, c.lines, strings.Count(out.String(), "\n"), out.String())
+	}
+	require.Contains(t, out.String(), "n2 cannot be heard")
+	require.Contains(t, out.String(), "all servers that keep the log are there again")
 }

@@ -27,7 +27,8 @@ func (p *Plane) deps() api.Deps {
 				{Name: "nats", Probe: connected(p.conn)},
 				{Name: "chain", Probe: p.alarm.Check},
 				{Name: "writes", Probe: p.stream.Writable},
-				{Name: "settings", Probe: p.settings},
+				{Name: "settings", Probe: advice(p.monitor.Settings)},
+				{Name: "replicas", Probe: advice(p.monitor.Replicas)},
 			},
 		},
 		HistoryDeps: api.HistoryDeps{
@@ -65,10 +66,12 @@ func connected(conn *streams.Conn) func(context.Context) error {
 	}
 }
 
-// settings tells of settings of the log that somebody should set back.
-func (p *Plane) settings(context.Context) error {
-	if err := p.monitor.Settings(); err != nil {
-		return &api.AdviceError{Err: err}
+// advice tells of what somebody should see to.
+func advice(of func() error) func(context.Context) error {
+	return func(context.Context) error {
+		if err := of(); err != nil {
+			return &api.AdviceError{Err: err}
+		}
+		return nil
 	}
-	return nil
 }

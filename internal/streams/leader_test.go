@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func TestWhoAsksInVainHearsWhatTheLastAnswerLacked(t *testing.T) {
 }
 
 // TestALeaderWithoutFollowersGivesNoHead: it answers all the same, for ten seconds as the
-// leader, and later as a server without one.
+// leader, and later as a server without one. Who is away is named before, while one of them is.
 func TestALeaderWithoutFollowersGivesNoHead(t *testing.T) {
 	t.Parallel()
 	servers := natscluster.Start(t, 3)
@@ -95,9 +96,18 @@ func TestALeaderWithoutFollowersGivesNoHead(t *testing.T) {
 	require.NoError(t, err)
 	lead := slices.IndexFunc(servers, func(one *server.Server) bool { return one.Name() == s.CachedInfo().Cluster.Leader })
 	l = openLog(t, connect(t, ConnectOptions{URL: servers[lead].ClientURL(), Replicas: 3}))
+	require.NoError(t, l.Replicas(within(t)))
+	var away *ReplicaError
 	for i, other := range servers {
-		if i != lead {
-			natscluster.Stop(other)
+		if i == lead {
+			continue
+		}
+		natscluster.Stop(other)
+		if away == nil {
+			require.Eventually(t, func() bool { return errors.As(l.Replicas(within(t)), &away) }, 30*time.Second, 10*time.Millisecond)
+			require.Equal(t, &ReplicaError{[]string{other.Name()}, 3}, away)
+			_, _, err := l.Publish(within(t), Append{Event: node("n2", 2)})
+			require.NoError(t, err, "two of three are a majority")
 		}
 	}
 	require.Eventually(t, func() bool {
@@ -126,4 +136,17 @@ func TestAStartThatWaitsForALeaderSaysSoOnceAMinute(t *testing.T) {
 		require.GreaterOrEqual(t, lines, 4)
 		require.LessOrEqual(t, lines, 6)
 	})
+}
+
+func TestWhoIsAwayIsSaidWithWhatFollows(t *testing.T) {
+	for _, c := range []struct {
+		of   ReplicaError
+		says string
+	}{
+		{ReplicaError{[]string{"n2"}, 3}, "of the 3 servers that keep EDICT_LOG, n2 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
+		{ReplicaError{[]string{"n2"}, 5}, "nothing can be written once more than 1 go besides"},
+		{ReplicaError{[]string{"n2", "n4"}, 5}, "n2, n4 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
+	} {
+		require.ErrorContains(t, &c.of, c.says)
+	}
 }

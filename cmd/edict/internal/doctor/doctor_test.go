@@ -108,6 +108,10 @@ func TestEachFindingSaysWhatToTypeNext(t *testing.T) {
 		"what is not asked":   {fake{denied: http.StatusUnauthorized}, "plane", Skipped, ""},
 		"what one may":        {fake{denied: http.StatusForbidden}, "status", Skipped, "edict access can-i read plane"},
 		"a log that may lose": {fake{checks: []resource.Check{{Name: "settings", Status: "info", Detail: "max_age is 1h"}}}, "readiness", Warning, "nats stream edit EDICT_LOG"},
+		"a server that is away": {
+			fake{checks: []resource.Check{{Name: "replicas", Status: "info", Detail: "n2 cannot be heard"}, {Name: "durability", Status: "info", Detail: "strict"}}},
+			"readiness", Warning, "nats stream info EDICT_LOG",
+		},
 		"a worker not ready":  {fake{checks: []resource.Check{{Name: "storage", Status: "failed", Detail: "full"}}}, "readiness", Failed, "df -h"},
 		"a clock that is off": {fake{date: time.Now().Add(-time.Minute)}, "clock", Warning, "date -u"},
 		"a clock ahead":       {fake{date: time.Now().Add(time.Minute)}, "clock", Warning, "date -u"},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ func (p Patient) remedy(check string) string {
 		return p.asks("edict log verify")
 	case "settings":
 		return "nats stream edit EDICT_LOG; docs/recovery.md"
+	case "replicas":
+		return "nats stream info EDICT_LOG; docs/recovery.md"
 	case "writes":
 		return p.asks("edict status") + "; docs/recovery.md"
 	case "log", "nats":
@@ -73,10 +76,9 @@ func (p Patient) remedy(check string) string {
 func (p Patient) readiness(ctx context.Context) Finding {
 	ready, err := p.Client.Ready(ctx)
 	if err == nil {
-		for _, c := range ready.Checks {
-			if c.Name == "settings" && c.Status == "info" {
-				return Finding{"readiness", Warning, c.Detail, p.remedy(c.Name)}
-			}
+		if f := p.reported("info", ready.Checks); f.Detail != "" {
+			f.State = Warning
+			return f
 		}
 		return Finding{Check: "readiness", State: OK, Detail: cli.Counted(len(ready.Checks), "check") + " of the worker"}
 	}
@@ -84,16 +86,22 @@ func (p Patient) readiness(ctx context.Context) Finding {
 	if !errors.As(err, &problem) || len(problem.Checks) == 0 {
 		return p.refused("readiness", err)
 	}
-	f := Finding{Check: "readiness", State: Failed}
+	f := p.reported("failed", problem.Checks)
+	f.State = Failed
+	return f
+}
+
+// reported is what checks of a status say that ask for something, and what to look at for the first.
+func (p Patient) reported(status string, checks []resource.Check) Finding {
+	f := Finding{Check: "readiness"}
 	var details []string
-	for _, c := range problem.Checks {
-		if c.Status != "failed" {
+	for _, c := range checks {
+		next := p.remedy(c.Name)
+		if c.Status != status || status == "info" && next == "" {
 			continue
 		}
 		details = append(details, c.Name+": "+c.Detail)
-		if f.Next == "" {
-			f.Next = p.remedy(c.Name)
-		}
+		f.Next = cmp.Or(f.Next, next)
 	}
 	f.Detail = strings.Join(details, "; ")
 	return f
