@@ -78,8 +78,8 @@ type Monitor struct {
 	// confirmed is how often the connection had been lost when the log was
 	// verified last.
 	confirmed atomic.Uint64
-	settings  atomic.Pointer[streams.ConfigError]  // of the log, that contradict; nil: none do
-	replicas  atomic.Pointer[streams.ReplicaError] // of the log, that are away; nil: none are
+	settings  advice[streams.ConfigError, *streams.ConfigError]   // of the log, that contradict
+	replicas  advice[streams.ReplicaError, *streams.ReplicaError] // of the log, that are away
 }
 
 // NewMonitor makes it; Run starts it.
