@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The layout of the server's block files; a test holds it against what the
+// The layout of the server's block files; tests hold it against what the
 // server writes. A record is its length (4 bytes, the high bit: it has headers),
 // sequence (8), time (8) and length of the subject (2), then the subject, with
 // headers their length (4) and themselves, the body, and a checksum of all but
@@ -42,10 +42,11 @@ const (
 // known is the last sequence that is known to have been stored. What is broken
 // above it, at the end of the newest block, is what a crash leaves.
 func CheckBlocks(dir string, most int64, known uint64) error {
-	blocks, err := newestBlocks(messagesDir(dir), most)
+	blocks, err := blocksOf(messagesDir(dir))
 	if err != nil {
 		return err
 	}
+	blocks = newest(blocks, most)
 	all, err := checkAll(blocks)
 	if err != nil {
 		return err
@@ -96,9 +97,8 @@ type block struct {
 	hash  *highwayhash.Digest64
 }
 
-// newestBlocks are the newest of dir, oldest first, that hold at most so many bytes,
-// but the last one in any case.
-func newestBlocks(dir string, most int64) ([]block, error) {
+// blocksOf are those of a directory, oldest first.
+func blocksOf(dir string) ([]block, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -125,24 +125,22 @@ func newestBlocks(dir string, most int64) ([]block, error) {
 		all = append(all, block{filepath.Join(dir, e.Name()), index, info.Size(), hash})
 	}
 	slices.SortFunc(all, func(a, b block) int { return int(int64(a.index) - int64(b.index)) })
+	return all, nil
+}
+
+// newest are those of blocks that hold at most so many bytes, but the last one in any case.
+func newest(all []block, most int64) []block {
 	from := len(all)
 	for from > 0 && (from == len(all) || most >= all[from-1].size) {
 		from--
 		most -= all[from].size
 	}
-	return all[from:], nil
+	return all[from:]
 }
 
 // checkFile reads and checks a block, by means of a buffer.
 func (b *block) checkFile(text *bytes.Buffer) (c checked, err error) {
-	f, err := os.Open(b.path)
-	if err != nil {
-		return c, err
-	}
-	defer f.Close()
-	text.Reset()
-	text.Grow(int(b.size) + bytes.MinRead)
-	if _, err := text.ReadFrom(f); err != nil || bytes.HasPrefix(text.Bytes(), []byte("cmp")) {
+	if err := b.read(text); err != nil || bytes.HasPrefix(text.Bytes(), []byte("cmp")) {
 		return c, err // compressed: not by us
 	}
 	c.at = b.check(text.Bytes(), &c.last)
@@ -150,6 +148,19 @@ func (b *block) checkFile(text *bytes.Buffer) (c checked, err error) {
 		c.broken, c.goesOn = true, b.goesOn(rest)
 	}
 	return c, nil
+}
+
+// read reads a block's file into a buffer.
+func (b *block) read(text *bytes.Buffer) error {
+	f, err := os.Open(b.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text.Reset()
+	text.Grow(int(b.size) + bytes.MinRead)
+	_, err = text.ReadFrom(f)
+	return err
 }
 
 // check reads records up to the first that is not whole, and returns where that

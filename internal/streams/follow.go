@@ -54,6 +54,8 @@ type follower struct {
 	gone     int
 	short    int     // how often a bounded read ended below its bound, since a message came
 	replicas int     // of the stream, as the last inspection found
+	state    State   // of the stream, then
+	inFiles  bool    // nothing was removed between the two ends of it, and it is kept in files
 	last     Message // yielded last; Seq 0: none yet
 }
 
@@ -97,6 +99,9 @@ func (f *follower) once(ctx context.Context, yield func([]Message, error) bool) 
 	if err := f.inspect(ctx); err != nil {
 		return false, err
 	}
+	if done, err := f.fromBlocks(ctx, yield); done || err != nil {
+		return done, err
+	}
 	cons, err := f.consumer(ctx)
 	if err != nil {
 		return false, err
@@ -134,13 +139,15 @@ func (f *follower) inspect(ctx context.Context) error {
 		return err
 	}
 	f.replicas = info.Config.Replicas
-	if last := stateOf(info).Last; last+1 < f.next {
+	f.inFiles = info.Config.Storage == jetstream.FileStorage && info.State.NumDeleted == 0
+	f.state = stateOf(info)
+	if last := f.state.Last; last+1 < f.next {
 		return &DamagedError{
 			Damage: DamageTruncated, From: last + 1, To: f.next - 1,
 			Detail: fmt.Sprintf("%s ends at %d, but %d was seen: it lost its tail", f.stream, last, f.next-1),
 		}
 	}
-	return f.unchanged(ctx, stateOf(info).First)
+	return f.unchanged(ctx, f.state.First)
 }
 
 // unchanged checks that the message before the next is what it was when this
@@ -246,26 +253,28 @@ func (f *follower) drain(ctx context.Context, cons jetstream.Consumer, q *queue,
 		if err != nil {
 			return false, err
 		}
-		batch, complete, err := f.accept(batch)
-		if len(batch) > 0 {
-			f.last = batch[len(batch)-1]
-			f.next = f.last.Seq + 1
-			f.retry.Reset()
-			f.short = 0
-			if !yield(batch, nil) {
-				return true, nil
-			}
+		if done, err := f.give(batch, yield); done || err != nil {
+			return done, err
 		}
-		if err != nil {
-			return false, err
-		}
-		switch {
-		case f.to > 0 && complete:
-			return true, nil
-		case f.to > 0 && pending == 0 && q.empty():
+		if f.to > 0 && pending == 0 && q.empty() {
 			return f.ended()
 		}
 	}
+}
+
+// give yields what is sound of a batch. done is as of once.
+func (f *follower) give(batch []Message, yield func([]Message, error) bool) (done bool, err error) {
+	batch, complete, err := f.accept(batch)
+	if len(batch) > 0 {
+		f.last = batch[len(batch)-1]
+		f.next = f.last.Seq + 1
+		f.retry.Reset()
+		f.short = 0
+		if !yield(batch, nil) {
+			return true, nil
+		}
+	}
+	return err == nil && f.to > 0 && complete, err
 }
 
 func (f *follower) quiet() time.Duration {

@@ -85,63 +85,111 @@ func foldLog(ctx context.Context, e *env) ([]line, error) {
 	return lines, errors.Join(err, r.Close())
 }
 
+// foldWay is a way to fold a log, and what it came to.
+type foldWay struct {
+	what      string
+	log       *streams.Log
+	fold      foldingWay
+	least     float64 // of its floor; 0: nobody asked
+	floor     *readWay
+	rate, cpu samples
+}
+
+// readWay is a way to read a log and do nothing with it.
+type readWay struct {
+	what      string
+	read      func(ctx context.Context, want int) (time.Duration, error)
+	rate, cpu samples
+}
+
 func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	events := e.scale(foldEvents)
 	h := newHistory(e.scale(foldNodes))
 	if err := writeLog(ctx, r, h, events); err != nil {
 		return nil, err
 	}
-	var got, bulk, follow, ordered, cpu, bulkCPU, bareCPU, orderedCPU samples
-	var digest projector.Digest
-	for round := range e.rounds() {
-		for _, way := range []struct {
-			rate, cpu *samples
-			fold      foldingWay
-		}{{&got, &cpu, following}, {&bulk, &bulkCPU, rebuilding}} {
-			used := cpuSeconds()
-			took, d, err := foldOnce(ctx, r, filepath.Join(r.dir, fmt.Sprintf("store-%d", round)), uint64(events), way.fold)
-			if err != nil {
-				return nil, err
-			}
-			if d.Rows != h.rows() {
-				return nil, fmt.Errorf("the fold made %d rows of a log that has %d", d.Rows, h.rows())
-			}
-			if digest.Seq > 0 && d != digest {
-				return nil, fmt.Errorf("the same log, cut up otherwise, gave digest %x and then %x", digest.Sum, d.Sum)
-			}
-			digest = d
-			way.rate.rate(events, took)
-			*way.cpu = append(*way.cpu, cpuSeconds()-used)
-		}
-		used := cpuSeconds()
-		took, err := followAll(ctx, r.log, events)
-		if err != nil {
-			return nil, fmt.Errorf("floor: %w", err)
-		}
-		follow.rate(events, took)
-		bareCPU = append(bareCPU, cpuSeconds()-used)
-		used = cpuSeconds()
-		if took, err = orderedAll(ctx, r.server, events); err != nil {
-			return nil, fmt.Errorf("floor: %w", err)
-		}
-		ordered.rate(events, took)
-		orderedCPU = append(orderedCPU, cpuSeconds()-used)
-		say("  round %d: %s events/s, in bulk %s, floors %s (follow) and %s (ordered consumer); CPU %s s, %s s and %s s",
-			round+1, short(got[round]), short(bulk[round]), short(follow[round]), short(ordered[round]), short(cpu[round]), short(bulkCPU[round]), short(bareCPU[round]))
-	}
-	floor, what := ordered, "the client's ordered consumer, the faster of two ways to read the log"
-	if follow.median() > ordered.median() {
-		floor, what = follow, "following the log and doing nothing, the faster of two ways to read it"
-	}
-	l := figure("", "events/s", got).beside(what, floor).ratioAtLeast(0.55)
-	l.note("CPU, server included: %s s to fold and digest, %s s to rebuild in bulk and digest, %s s to follow and do nothing, %s s for the ordered consumer",
-		short(cpu.median()), short(bulkCPU.median()), short(bareCPU.median()), short(orderedCPU.median()))
-	b := figure("rebuilt in bulk", "events/s", bulk).beside(what, floor).ratioAtLeast(0.65)
-	restored, err := restoreLine(ctx, e, r, uint64(events), digest, bulk)
+	// A worker whose server is another process's, as one of a cluster is.
+	conn, err := streams.Connect(ctx, streams.ConnectOptions{URL: r.server.ClientURL(), Name: "bench"})
 	if err != nil {
 		return nil, err
 	}
-	return []line{*b, *restored, *l.note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])}, nil
+	defer conn.Close()
+	apart, err := streams.OpenLog(ctx, conn, streams.LogOptions{})
+	if err != nil {
+		return nil, err
+	}
+	ordered := &readWay{what: "the NATS client's ordered consumer", read: orderedAll("", nats.InProcessServer(r.server))}
+	orderedApart := &readWay{what: "the NATS client's ordered consumer, over TCP", read: orderedAll(r.server.ClientURL())}
+	reads := []*readWay{ordered, orderedApart, {what: "the log followed", read: followAll(r.log)}, {what: "the log followed over TCP", read: followAll(apart)}}
+	folds := []*foldWay{
+		{what: "", log: r.log, fold: following, least: 0.55, floor: ordered},
+		{what: "rebuilt in bulk", log: r.log, fold: rebuilding, least: 0.65, floor: ordered},
+		{what: "over TCP", log: apart, fold: following, floor: orderedApart},
+		{what: "rebuilt in bulk over TCP", log: apart, fold: rebuilding, floor: orderedApart},
+	}
+	var digest projector.Digest
+	for round := range e.rounds() {
+		for _, w := range folds {
+			if err := w.once(ctx, r, h, &digest); err != nil {
+				return nil, err
+			}
+			say("  round %d: fold %s: %s events/s, CPU %s s", round+1, w.what, short(last(w.rate)), short(last(w.cpu)))
+		}
+		for _, w := range reads {
+			if err := w.once(ctx, events); err != nil {
+				return nil, fmt.Errorf("floor: %w", err)
+			}
+			say("  round %d: %s: %s events/s, CPU %s s", round+1, w.what, short(last(w.rate)), short(last(w.cpu)))
+		}
+	}
+	var lines []line
+	for _, w := range folds {
+		l := figure(w.what, "events/s", w.rate).beside(w.floor.what, w.floor.rate)
+		if w.least > 0 {
+			l.ratioAtLeast(w.least)
+		}
+		lines = append(lines, *l.note("CPU, server included: %s s to fold and digest, %s s for the floor", short(w.cpu.median()), short(w.floor.cpu.median())))
+	}
+	lines[0].note("%s events, %s nodes, %d policies, %s rows, digest %x", grouped(int64(events)), grouped(int64(len(h.app))), h.apps*foldEach, grouped(int64(digest.Rows)), digest.Sum[:8])
+	for _, w := range reads[2:] {
+		lines[0].note("%s, and nothing done with it: %s events/s, CPU %s s", w.what, grouped(int64(w.rate.median())), short(w.cpu.median()))
+	}
+	restored, err := restoreLine(ctx, e, r, uint64(events), digest, folds[1].rate)
+	if err != nil {
+		return nil, err
+	}
+	return append(lines, *restored), nil
+}
+
+// once folds the history's log. All ways must come to the same digest.
+func (w *foldWay) once(ctx context.Context, r *rig, h *history, digest *projector.Digest) error {
+	used := cpuSeconds()
+	took, d, err := foldOnce(ctx, r, w.log, filepath.Join(r.dir, "store"), uint64(h.n), w.fold)
+	if err != nil {
+		return err
+	}
+	if d.Rows != h.rows() {
+		return fmt.Errorf("the fold made %d rows of a log that has %d", d.Rows, h.rows())
+	}
+	if digest.Seq > 0 && d != *digest {
+		return fmt.Errorf("the same log, cut up otherwise, gave digest %x and then %x", digest.Sum, d.Sum)
+	}
+	*digest = d
+	w.rate.rate(h.n, took)
+	w.cpu = append(w.cpu, cpuSeconds()-used)
+	return nil
+}
+
+// once reads a log of so many events.
+func (w *readWay) once(ctx context.Context, events int) error {
+	used := cpuSeconds()
+	took, err := w.read(ctx, events)
+	if err != nil {
+		return err
+	}
+	w.rate.rate(events, took)
+	w.cpu = append(w.cpu, cpuSeconds()-used)
+	return nil
 }
 
 // writeLog appends the history to the log.
@@ -181,7 +229,7 @@ func following(ctx context.Context, p *projector.Projector, log projector.Log, l
 }
 
 // foldOnce folds the whole log into a new store, synced, and removes it.
-func foldOnce(ctx context.Context, r *rig, dir string, last uint64,
+func foldOnce(ctx context.Context, r *rig, log *streams.Log, dir string, last uint64,
 	fold foldingWay,
 ) (took time.Duration, d projector.Digest, err error) {
 	p, err := projector.Open(dir, r.options())
@@ -189,7 +237,7 @@ func foldOnce(ctx context.Context, r *rig, dir string, last uint64,
 		return 0, d, err
 	}
 	began := time.Now()
-	err = fold(ctx, p, r.log, last)
+	err = fold(ctx, p, log, last)
 	took = time.Since(began)
 	if err == nil {
 		d, err = p.Digest(ctx)
@@ -197,51 +245,55 @@ func foldOnce(ctx context.Context, r *rig, dir string, last uint64,
 	return took, d, errors.Join(err, p.Close(), removeAll(dir))
 }
 
-// followAll reads the log as the fold does, and does nothing with it.
-func followAll(ctx context.Context, log *streams.Log, want int) (time.Duration, error) {
-	began := time.Now()
-	seen := 0
-	for msgs, err := range log.Follow(ctx, 0) {
+// followAll reads a log as the fold does, and does nothing with it.
+func followAll(log *streams.Log) func(ctx context.Context, want int) (time.Duration, error) {
+	return func(ctx context.Context, want int) (time.Duration, error) {
+		began := time.Now()
+		seen := 0
+		for msgs, err := range log.Follow(ctx, 0) {
+			if err != nil {
+				return 0, err
+			}
+			if seen += len(msgs); seen >= want {
+				return time.Since(began), nil
+			}
+		}
+		return 0, fmt.Errorf("the log gave %d events of %d", seen, want)
+	}
+}
+
+// orderedAll reads the log of a server through the client's own ordered consumer.
+func orderedAll(url string, options ...nats.Option) func(ctx context.Context, want int) (time.Duration, error) {
+	return func(ctx context.Context, want int) (time.Duration, error) {
+		nc, err := nats.Connect(url, append(options, nats.Name("floor"))...)
 		if err != nil {
 			return 0, err
 		}
-		if seen += len(msgs); seen >= want {
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		c, err := js.OrderedConsumer(ctx, streams.LogStream, jetstream.OrderedConsumerConfig{})
+		if err != nil {
+			return 0, err
+		}
+		seen, done := 0, make(chan struct{})
+		cc, err := c.Consume(func(jetstream.Msg) {
+			if seen++; seen == want {
+				close(done)
+			}
+		}, jetstream.PullMaxMessages(5000))
+		if err != nil {
+			return 0, err
+		}
+		defer cc.Stop()
+		select {
+		case <-done:
 			return time.Since(began), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
-	}
-	return 0, fmt.Errorf("the log gave %d events of %d", seen, want)
-}
-
-// orderedAll reads the log through the client's own ordered consumer.
-func orderedAll(ctx context.Context, server *streams.Server, want int) (time.Duration, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(server), nats.Name("floor"))
-	if err != nil {
-		return 0, err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	c, err := js.OrderedConsumer(ctx, streams.LogStream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return 0, err
-	}
-	seen, done := 0, make(chan struct{})
-	cc, err := c.Consume(func(jetstream.Msg) {
-		if seen++; seen == want {
-			close(done)
-		}
-	}, jetstream.PullMaxMessages(5000))
-	if err != nil {
-		return 0, err
-	}
-	defer cc.Stop()
-	select {
-	case <-done:
-		return time.Since(began), nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
 	}
 }

@@ -21,7 +21,7 @@ type rig struct {
 // openRig opens a server and a log on dir. Close it.
 func openRig(ctx context.Context, dir string) (r *rig, err error) {
 	r = &rig{dir: dir}
-	r.server, err = streams.StartServer(streams.ServerOptions{Dir: filepath.Join(dir, "nats"), Relaxed: true})
+	r.server, err = streams.StartServer(streams.ServerOptions{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0", Relaxed: true})
 	if err != nil {
 		return nil, err
 	}
