@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -82,6 +83,7 @@ func readTo(t *testing.T, c *Conn, l *Log, from, last uint64) (got []Message, co
 
 // TestSealedBlocksSayWhatTheServerSays: from wherever the log is read, its blocks say what a consumer does.
 func TestSealedBlocksSayWhatTheServerSays(t *testing.T) {
+	gen.Unraced()
 	dir := t.TempDir()
 	last := manyBlocks(t, dir)
 	c, l := reader(t, dir, true)
@@ -105,6 +107,7 @@ func TestSealedBlocksSayWhatTheServerSays(t *testing.T) {
 // TestWhatABlockDoesNotSayIsAskedOfTheServer: a block that is damaged, cut, or away has the outcome that it has without
 // this way of reading.
 func TestWhatABlockDoesNotSayIsAskedOfTheServer(t *testing.T) {
+	gen.Unraced()
 	sound := t.TempDir()
 	last := manyBlocks(t, sound)
 	second := func(dir string) string { return filepath.Join(messagesDir(dir), "2.blk") }
