@@ -33,11 +33,11 @@ everything is published, whether or not anybody else listens.
 
 The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 		Example: `  edict nats node-stream create
-  edict nats node-stream create --nats nats://a:4222 --replicas 3
+  edict nats node-stream create --nats nats://a:4222 --replicas 1
   nats consumer add EDICT_NODE_EVENTS audit`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if replicas < 1 || replicas > 5 {
+			if cmd.Flags().Changed("replicas") && (replicas < 1 || replicas > 5) {
 				return cli.Usage(cmd, "--replicas %d: must be 1 to 5", replicas)
 			}
 			f.replicas = replicas
@@ -60,7 +60,7 @@ The server is that of the plane at --server, or another (--nats, EDICT_NATS).`,
 	}
 	a.clientFlags(cmd)
 	a.logSourceFlags(cmd, &f)
-	cmd.Flags().IntVar(&replicas, "replicas", 1, "servers that keep it, 1 to 5")
+	cmd.Flags().IntVar(&replicas, "replicas", 0, "servers that keep it, 1 to 5 (default those that keep the log)")
 	dryRunFlag(cmd, &dry)
 	return cmd
 }

@@ -63,10 +63,11 @@ type Conn struct {
 	name     string // as the server's lists show it
 	link     *link
 	log      *slog.Logger
-	maxBatch int    // messages of an atomic batch
-	ahead    int    // messages held ahead of who reads a stream
-	behind   uint64 // how many messages of the log are missing at least, where they are read from files
-	replicas int
+	maxBatch int      // messages of an atomic batch
+	ahead    int      // messages held ahead of who reads a stream
+	behind   uint64   // how many messages of the log are missing at least, where they are read from files
+	replicas int      // of what is made, 1 or more
+	asked    bool     // somebody said how many
 	server   *Server  // embedded; nil: external servers
 	writing  *writing // what is written by this process, or through its server
 	// refused is true once a server had no room for what was to be stored, and at first,
@@ -86,7 +87,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{name: opt.Name, link: newLink(opt.GiveUp), log: opt.Log, maxBatch: 1000, ahead: followBuffer, behind: followBehind, replicas: max(1, opt.Replicas), writing: &writing{}}
+	c := &Conn{name: opt.Name, link: newLink(opt.GiveUp), log: opt.Log, maxBatch: 1000, ahead: followBuffer, behind: followBehind, replicas: max(1, opt.Replicas), asked: opt.Replicas > 0, writing: &writing{}}
 	options := append(c.handlers(opt),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),

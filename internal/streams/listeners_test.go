@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/edictdev/edict/internal/test/natscluster"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
@@ -70,6 +71,23 @@ func TestAStreamOverTheSubjectsListens(t *testing.T) {
 	require.NoError(t, DeleteNodeStream(within(t), c))
 	assert.True(t, l.None())
 	require.ErrorIs(t, DeleteNodeStream(within(t), c), ErrNotFound)
+}
+
+// TestANodeStreamIsKeptByAsManyServersAsTheLog: the first loss of a server takes neither.
+func TestANodeStreamIsKeptByAsManyServersAsTheLog(t *testing.T) {
+	url := natscluster.Start(t, 3).URL()
+	_, err := OpenLog(within(t), connect(t, ConnectOptions{URL: url, Replicas: 3}), LogOptions{})
+	require.NoError(t, err)
+	for asked, want := range map[int]int{0: 3, 1: 1} {
+		c := connect(t, ConnectOptions{URL: url, Replicas: asked})
+		_, made, err := CreateNodeStream(within(t), c)
+		require.NoError(t, err)
+		require.True(t, made)
+		info, err := c.streamInfo(within(t), NodeEventsStream)
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Config.Replicas)
+		require.NoError(t, DeleteNodeStream(within(t), c))
+	}
 }
 
 func TestAGuestListens(t *testing.T) {

@@ -31,14 +31,25 @@ type NodeEvents struct {
 
 // CreateNodeStream makes a stream that keeps the last message of each subject of
 // a node: for durable consumers, and for those who want to know what was said
-// last while the plane is down. made is false where it was there already.
+// last while the plane is down. As many servers keep it as keep the log, unless the connection
+// asks for another number. made is false where it was there already.
 func CreateNodeStream(ctx context.Context, c *Conn) (n NodeEvents, made bool, err error) {
+	replicas := c.Replicas()
+	if !c.asked {
+		log, err := c.streamInfo(ctx, LogStream)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return n, false, fmt.Errorf("make the node stream: %w", err)
+		}
+		if err == nil {
+			replicas = log.Config.Replicas
+		}
+	}
 	cfg := jetstream.StreamConfig{
 		Name:              NodeEventsStream,
 		Description:       "What Edict told its nodes last. Edict does not need it",
 		Subjects:          []string{wire.PrefixNode + ">"},
 		Storage:           jetstream.FileStorage,
-		Replicas:          c.Replicas(),
+		Replicas:          replicas,
 		MaxMsgsPerSubject: 1,
 		Duplicates:        nodeEventsDuplicates,
 		AllowDirect:       true,

@@ -87,16 +87,15 @@ func TestSealedBlocksSayWhatTheServerSays(t *testing.T) {
 	dir := t.TempDir()
 	last := manyBlocks(t, dir)
 	c, l := reader(t, dir, true)
-	server := *c
-	server.behind = math.MaxUint64
-	asked := openLog(t, &server)
 	blocks, err := blocksOf(messagesDir(dir))
 	require.NoError(t, err)
 	newest := blocks[len(blocks)-1].first()
 	for from := uint64(1); from <= last; from++ {
-		want, consumers, err := readTo(t, &server, asked, from, last)
+		c.behind = math.MaxUint64
+		want, consumers, err := readTo(t, c, l, from, last)
 		require.NoError(t, err)
 		require.Equal(t, 1, consumers)
+		c.behind = 0
 		got, consumers, err := readTo(t, c, l, from, last)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "from %d", from)
