@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/edictdev/edict/internal/access"
@@ -180,7 +181,7 @@ func limit(n, zero int64) int64 { return max(cmp.Or(n, zero), 0) }
 
 // check checks fields against each other: *ConfigError.
 func (c Config) check() error {
-	const maxReplicas, minLease = 5, 2 * time.Second
+	const maxReplicas, minLease, maxPartition, negative = 5, 2 * time.Second, 63, "must not be negative; 0 is the default"
 	for _, x := range []struct {
 		wrong         bool
 		field, detail string
@@ -193,6 +194,15 @@ func (c Config) check() error {
 		{c.Replicas < 0 || c.Replicas > maxReplicas, "Replicas", fmt.Sprintf("%d: must be 1 to %d", c.Replicas, maxReplicas)},
 		{c.Replicas > 1 && c.NATS == "", "Replicas", "more than 1 needs NATS: the embedded server stands alone"},
 		{c.LeaseTTL != 0 && (c.LeaseTTL < minLease || c.LeaseTTL%time.Second != 0), "LeaseTTL", fmt.Sprintf("%v: must be whole seconds, 2s or more", c.LeaseTTL)},
+		{slices.ContainsFunc(c.Partitions, func(n int) bool { return n < 0 || n > maxPartition }), "Partitions", fmt.Sprintf("%v: each must be 0 to %d", c.Partitions, maxPartition)},
+		{c.Past < 0, "Past", negative},
+		{c.PastBytes < 0, "PastBytes", negative},
+		{c.HubBytes < 0, "HubBytes", negative},
+		{c.TableEntries < 0, "TableEntries", negative},
+		{c.Snapshots.Every < 0, "Snapshots.Every", negative},
+		{c.Snapshots.Keep < 0, "Snapshots.Keep", negative},
+		{c.Decisions.Age < 0, "Decisions.Age", negative},
+		{c.Decisions.Bytes < 0, "Decisions.Bytes", negative},
 		{(c.Access.TLSCert == "") != (c.Access.TLSKey == ""), "Access.TLSCert", "set it and TLSKey, or neither"},
 		{c.Access.SPIFFESocket != "" && (c.Access.TLSCert != "" || c.Access.ClientCA != ""), "Access.SPIFFESocket", "leave TLSCert, TLSKey and ClientCA out: it gives what they name"},
 		{c.Access.ClientCA != "" && (c.Access.TLSCert == "" || c.Access.File == ""), "Access.ClientCA", "set TLSCert, TLSKey and File, too"},

@@ -14,7 +14,9 @@ package plane
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/edictdev/edict/internal/plane"
 )
@@ -26,10 +28,16 @@ type Plane struct {
 	secure bool
 	ready  chan struct{}
 	close  func()
+	ended  atomic.Bool // Run or Close was called
 }
 
-// Open opens what cfg names, and listens. Nothing is answered before Run. An
-// error of cfg is a *ConfigError; after any error nothing is left open. ctx bounds
+// ErrEnded is what Run returns of a plane that ran before or is closed.
+var ErrEnded = errors.New("this plane ran before or is closed: open another with Open")
+
+// Open opens what cfg names, and listens. Nothing is answered before Run. A field
+// that cannot be is a *ConfigError; what is wrong with an address, a file or the
+// directory that a field names is another error, in which the field has the name
+// of its flag of `edict serve`. After any error nothing is left open. ctx bounds
 // the start alone, which takes as long as the log's servers and a rebuild of the
 // read model take.
 func Open(ctx context.Context, cfg Config) (*Plane, error) {
@@ -48,11 +56,19 @@ func Open(ctx context.Context, cfg Config) (*Plane, error) {
 }
 
 // Run runs the plane until ctx ends, and returns nil then, or until a part cannot
-// go on. It may be called once.
-func (p *Plane) Run(ctx context.Context) error { return p.plane.Run(ctx) }
+// go on. It runs once: after that, or after Close, it returns ErrEnded.
+func (p *Plane) Run(ctx context.Context) error {
+	if p.ended.Swap(true) {
+		return ErrEnded
+	}
+	return p.plane.Run(ctx)
+}
 
 // Close closes what Open opened. Run must have returned, or never been called.
-func (p *Plane) Close() { p.close() }
+func (p *Plane) Close() {
+	p.ended.Store(true)
+	p.close()
+}
 
 // Ready is closed once everything answers: the read model has caught up with the
 // log, and every partition is published by some worker.

@@ -44,6 +44,58 @@ func TestAPlaneThatNeverRanIsClosed(t *testing.T) {
 	}
 }
 
+// TestAPlaneRunsOnce: a second Run, at the same time, later or after Close, is refused, and
+// the first one goes on.
+func TestAPlaneRunsOnce(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	p, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: None, Relaxed: true})
+	require.NoError(t, err)
+	defer p.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	<-p.Ready()
+	again, cancel := context.WithCancel(t.Context())
+	cancel() // one that is not refused ends, too
+	require.ErrorIs(t, p.Run(again), ErrEnded)
+	stop()
+	require.NoError(t, <-ended)
+	require.ErrorIs(t, p.Run(again), ErrEnded)
+
+	never, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: None, Relaxed: true})
+	require.NoError(t, err)
+	never.Close()
+	require.ErrorIs(t, never.Run(again), ErrEnded)
+}
+
+// TestANumberOutOfRangeIsNamed rather than taken: a partition of -1 ended the process.
+func TestANumberOutOfRangeIsNamed(t *testing.T) {
+	for _, x := range []struct {
+		field string
+		set   func(*Config)
+	}{
+		{"Partitions", func(c *Config) { c.Partitions = []int{3, -1} }},
+		{"Partitions", func(c *Config) { c.Partitions = []int{64} }},
+		{"Past", func(c *Config) { c.Past = -1 }},
+		{"PastBytes", func(c *Config) { c.PastBytes = -1 }},
+		{"HubBytes", func(c *Config) { c.HubBytes = -1 }},
+		{"TableEntries", func(c *Config) { c.TableEntries = -1 }},
+		{"Snapshots.Every", func(c *Config) { c.Snapshots.Every = -1 }},
+		{"Snapshots.Keep", func(c *Config) { c.Snapshots.Keep = -1 }},
+		{"Decisions.Age", func(c *Config) { c.Decisions.Age = -1 }},
+		{"Decisions.Bytes", func(c *Config) { c.Decisions.Bytes = -1 }},
+	} {
+		c := Config{Data: "data"}
+		x.set(&c)
+		_, err := c.options()
+		var refused *ConfigError
+		require.ErrorAs(t, err, &refused, x.field)
+		require.Equal(t, x.field, refused.Field)
+	}
+	_, err := Config{Data: "data", Partitions: []int{0, 63}}.options()
+	require.NoError(t, err)
+}
+
 func TestAFieldThatCannotBeIsNamed(t *testing.T) {
 	data := Config{Data: t.TempDir()}
 	with := func(f func(*Config)) Config {
