@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -47,11 +48,20 @@ rollout has stopped or was aborted meanwhile.`,
 			if timeout > 0 && !watch {
 				return cli.Usage(cmd, "--timeout is for -w")
 			}
-			id, err := idOfPolicy(cmd.Context(), c, project, args[0])
-			if err != nil {
-				return err
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
 			}
-			return a.rollout(cmd.Context(), rolloutOf{c, project, id, limit}, watch, timeout)
+			id, err := idOfPolicy(ctx, c, project, args[0])
+			if err == nil {
+				err = a.rollout(ctx, rolloutOf{c, project, id, limit}, watch)
+			}
+			if errors.Is(err, context.DeadlineExceeded) && isLate(ctx) {
+				return cli.Failed(cli.Differs, "the plane did not answer in %v; see 'edict doctor'", timeout)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until no node is behind, and no wave is to come by itself")
@@ -79,11 +89,14 @@ func (q rolloutOf) ask(ctx context.Context) (r resource.Rollout, p resource.Poli
 	return r, p, err
 }
 
-func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, timeout time.Duration) error {
-	var given <-chan time.Time
-	if timeout > 0 {
-		given = time.After(timeout)
-	}
+// isLate reports whether the time is up that was given.
+func isLate(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
+// rollout asks once, or until nothing more is to come or ctx ends, while a request is on its
+// way, too: a plane that hangs holds nobody up for longer than was given.
+func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool) error {
 	var last string
 	var r resource.Rollout
 	var p resource.Policy
@@ -95,6 +108,8 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 		case err == nil:
 			r, p, asked = now, of, true
 			line = rolloutLine(r, p)
+		case asked && isLate(ctx):
+			return a.endRollout(r, p, saw, true)
 		case asked && isAway(err): // it is watched
 			line = "edict: " + printable(err)
 		default:
@@ -105,14 +120,15 @@ func (a policyCommands) rollout(ctx context.Context, q rolloutOf, watch bool, ti
 			last = line
 		}
 		if !watch || err == nil && settled(r) {
-			return a.endRollout(r, p, saw)
+			return a.endRollout(r, p, saw, false)
 		}
 		saw = saw || underWay(r)
 		select {
 		case <-time.After(rolloutPause):
-		case <-given:
-			return a.endRollout(r, p, saw)
 		case <-ctx.Done():
+			if isLate(ctx) {
+				return a.endRollout(r, p, saw, true)
+			}
 			return ctx.Err()
 		}
 	}
@@ -132,12 +148,13 @@ func underWay(r resource.Rollout) bool {
 }
 
 // endRollout prints the last answer. Nodes that are behind make it a difference, and so does
-// a rollout that has stopped, or that was aborted after it was seen under way.
-func (a policyCommands) endRollout(r resource.Rollout, p resource.Policy, saw bool) error {
+// a rollout that has stopped, or that was aborted after it was seen under way; and late, that
+// the time was up, because waves may be to come when no node is behind.
+func (a policyCommands) endRollout(r resource.Rollout, p resource.Policy, saw, late bool) error {
 	if err := a.print(r, func(w io.Writer) { writeRollout(w, r, p) }); err != nil {
 		return err
 	}
-	if r.Waves != nil && (r.Waves.Phase == "stopped" || saw && r.Waves.Phase == "aborted") || len(r.Lagging) > 0 {
+	if late || r.Waves != nil && (r.Waves.Phase == "stopped" || saw && r.Waves.Phase == "aborted") || len(r.Lagging) > 0 {
 		return cli.Exit(cli.Differs)
 	}
 	return nil

@@ -72,3 +72,29 @@ func TestWhoWaitsOutlastsAPlaneThatIsAway(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr.String(), "no answer from the plane"), stderr.String())
 	}
 }
+
+// A wave that is to come is none that has come, though no node is behind: a script would go on
+// with a revision that most nodes do not have. A plane that hangs holds it up no longer.
+func TestWhoWaitsForWavesIsNotDoneWhenTheTimeIsUp(t *testing.T) {
+	t.Parallel()
+	const id = "0190a1b2-0000-7000-8000-000000000001"
+	for answers := range 3 {
+		asked := 0
+		plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if !strings.HasSuffix(r.URL.Path, "/rollout") {
+				fmt.Fprintf(w, `{"id":%q,"slug":"web"}`, id)
+				return
+			}
+			if asked++; answers < 2 && asked > answers {
+				<-r.Context().Done()
+				return
+			}
+			_, _ = io.WriteString(w, `{"desired":3,"applied":3,"lagging":[],"waves":{"phase":"progressing","waves":["canary=true"],"opened":1,"reached":{"nodes":0}}}`)
+		}))
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), []string{"policy", "rollout", id, "-w", "--timeout", "1s", "--server", plane.URL}, strings.NewReader(""), &stdout, &stderr)
+		plane.Close()
+		require.Equal(t, cli.Differs, code, stderr.String())
+	}
+}

@@ -57,10 +57,14 @@ type Controller struct {
 	opt  Options
 	log  *slog.Logger
 	held map[uuid.UUID]uuid.UUID // revisions of rollouts of which the log says that they are held up, by policy
+	// waited is how long a look waited for the log and the fold.
+	waited time.Duration
 }
 
 // New makes a controller that has looked at nothing.
-func New(opt Options) *Controller { return &Controller{opt, opt.Logger, map[uuid.UUID]uuid.UUID{}} }
+func New(opt Options) *Controller {
+	return &Controller{opt: opt, log: opt.Logger, held: map[uuid.UUID]uuid.UUID{}}
+}
 
 const (
 	// leastPause is between two looks, however much happens. A look that took long is
@@ -79,13 +83,13 @@ const (
 func (c *Controller) Run(ctx context.Context) error {
 	for {
 		changed, moved := c.opt.Model.Changed(), c.opt.Reports.Moved()
-		began := time.Now()
+		began := c.opt.Clock()
 		again := time.NewTimer(retry)
 		if !c.look(ctx) {
 			again.Stop()
 			moved = nil // there is nothing to hear of
 		}
-		_ = backoff.Sleep(ctx, max(leastPause, shareOfTime*time.Since(began)))
+		_ = backoff.Sleep(ctx, c.pause(began))
 		select {
 		case <-changed:
 		case <-moved:
@@ -97,6 +101,15 @@ func (c *Controller) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// pause is what follows a look that began then. What it waited for its events costs nobody
+// anything: an append that fails after ten seconds would leave a minute and a half in which
+// nothing stops a rollout.
+func (c *Controller) pause(began time.Time) time.Duration {
+	worked := c.opt.Clock().Sub(began) - c.waited
+	c.waited = 0
+	return max(leastPause, shareOfTime*worked)
 }
 
 // look acts on every rollout that is under way and has not stopped; some is false
@@ -137,13 +150,7 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 	if c.holdsUp(p, r.Rollout, d) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	seq, _, err := c.opt.Log.Publish(ctx, streams.Append{Event: e})
-	if err != nil {
-		return err
-	}
-	v, err := c.opt.Model.Verdict(ctx, seq)
+	v, err := c.append(ctx, e)
 	switch {
 	case errors.Is(err, projector.ErrForgotten):
 		return nil // it was appended long ago
@@ -156,6 +163,19 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 		c.tell(p, len(r.Rollout.Opened), d)
 	}
 	return nil
+}
+
+// append appends an event, and waits for the fold's verdict on it.
+func (c *Controller) append(ctx context.Context, e policy.Event) (projector.Verdict, error) {
+	began := c.opt.Clock()
+	defer func() { c.waited += c.opt.Clock().Sub(began) }()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	seq, _, err := c.opt.Log.Publish(ctx, streams.Append{Event: e})
+	if err != nil {
+		return projector.Verdict{}, err
+	}
+	return c.opt.Model.Verdict(ctx, seq)
 }
 
 // holdsUp reports whether the quota of its project holds a rollout up, and says so once. What

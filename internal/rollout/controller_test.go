@@ -229,3 +229,16 @@ func TestARolloutThatIsGoneIsForgotten(t *testing.T) {
 	c.look(t.Context())
 	require.Empty(t, c.held)
 }
+
+// A log that is slow holds up no rollout beyond its own answer: who waits does no work.
+func TestTheWaitForTheLogIsNoWork(t *testing.T) {
+	w := newWorld(t)
+	w.all = fine
+	c := w.controller()
+	began := c.opt.Clock()
+	require.True(t, c.look(t.Context()))
+	w.stands(projector.RolloutUnderWay, 2)
+	require.Equal(t, began.Add(time.Second), c.opt.Clock(), "the event took a second")
+	require.Equal(t, leastPause, c.pause(began))
+	require.Equal(t, 2*shareOfTime*time.Second, c.pause(c.opt.Clock().Add(-2*time.Second)), "work is work")
+}
