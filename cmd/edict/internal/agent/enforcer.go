@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -113,10 +114,11 @@ type Enforcer struct {
 	wake     chan struct{} // has room for one: the plane may have another table
 	causes   causes        // of the changes that were heard of since the last look
 
-	kept    []byte           // the table of the last life, which could not be applied; nil: it was
-	ruleset *enforce.Ruleset // applied last; nil: none was
-	etag    string           // of its document, where the plane gave it in this life
-	right   uint64           // a log sequence at which it was right; 0: the plane did not say
+	kept    []byte            // the table of the last life, which could not be applied; nil: it was
+	ruleset *enforce.Ruleset  // applied last; nil: none was
+	etag    string            // of its document, where the plane gave it in this life
+	written [sha256.Size]byte // of its document, as it was kept under etag
+	right   uint64            // a log sequence at which it was right; 0: the plane did not say
 	status  Status
 	logged  Status // the status that was logged last
 
@@ -418,8 +420,7 @@ func (e *Enforcer) putRight() (drift error) {
 }
 
 func (e *Enforcer) fetch(ctx context.Context) error {
-	ask := client.TableQuery{StateQuery: client.StateQuery{ETag: e.etag}, Held: e.held()}
-	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), ask)
+	got, err := e.opt.Tables.Table(ctx, string(e.opt.Node), e.ask())
 	if err != nil {
 		return err
 	}
@@ -434,8 +435,21 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 	if err := artifact.ReplaceFile(e.opt.FS, e.root.path(tableFile), got.Body); err != nil {
 		return &unkeptError{err}
 	}
-	e.etag = got.ETag // else it is asked for, and kept, again
+	e.etag, e.written = got.ETag, sha256.Sum256(got.Body) // else it is asked for, and kept, again
 	return nil
+}
+
+// ask is what the plane is asked for: what is new beside the kept table. Where somebody took that
+// away, or changed it, a boot would put nothing in force, or another: the plane sends it whole.
+func (e *Enforcer) ask() client.TableQuery {
+	if e.etag == "" {
+		return client.TableQuery{Held: e.held()}
+	}
+	text, err := e.opt.FS.ReadFile(e.root.path(tableFile))
+	if err != nil || sha256.Sum256(text) != e.written {
+		return client.TableQuery{}
+	}
+	return client.TableQuery{StateQuery: client.StateQuery{ETag: e.etag}, Held: e.held()}
 }
 
 // held is the kept table, of which the plane may send the changes; nil: there is none.

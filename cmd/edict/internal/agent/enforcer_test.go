@@ -515,6 +515,32 @@ func TestATableThatCannotBeKeptIsInForceAllTheSame(t *testing.T) {
 	require.Equal(t, tableOf(6, allowTCP(444)), kept)
 }
 
+// A table that somebody takes away or damages under an agent that runs is kept again: a boot without the
+// plane would put nothing in force.
+func TestAKeptTableThatIsTakenAwayIsKeptAgain(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	path := b.dir + "/table.json"
+	b.life(func(next func() agent.Status) {
+		require.Equal(t, agent.StateCurrent, next().State)
+		for what, damage := range map[string]func() error{
+			"away":    func() error { return os.Remove(path) },
+			"cut":     func() error { return os.Truncate(path, 10) },
+			"another": func() error { return os.WriteFile(path, tableOf(4, allowTCP(80)), 0o600) },
+		} {
+			require.NoError(t, damage())
+			next()
+			s := next()
+			require.Equal(t, agent.StateCurrent, s.State, what)
+			require.Empty(t, s.Error, what)
+			kept, err := os.ReadFile(path)
+			require.NoError(t, err, what)
+			require.Equal(t, tableOf(5, allowTCP(443)), kept, what)
+			require.Contains(t, b.rules(), "443", what)
+		}
+	})
+}
+
 // forgetful is a kernel that takes a transaction and holds something else, if the
 // transaction has a word.
 type forgetful struct {
