@@ -10,24 +10,33 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestAPlaneRunsUntilItsContextEnds(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	defer http.DefaultClient.CloseIdleConnections()
-	p, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Relaxed: true})
+// running is a plane that answers. end ends its Run, and returns what that did.
+func running(t *testing.T, cfg Config) (p *Plane, end func() error) {
+	t.Helper()
+	p, err := Open(t.Context(), cfg)
 	require.NoError(t, err)
-	defer p.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
 	<-p.Ready()
+	return p, func() error {
+		stop()
+		return <-ended
+	}
+}
+
+func TestAPlaneRunsUntilItsContextEnds(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	p, end := running(t, Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Relaxed: true})
+	defer p.Close()
 	resp, err := http.Get(p.URL() + "/readyz")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Contains(t, p.NATSURL(), "nats://127.0.0.1:")
 	require.Empty(t, p.AdminURL())
-	stop()
-	require.NoError(t, <-ended)
+	require.NoError(t, end())
 	p.Close()
 	p.Close() // once more does no harm
 }
@@ -48,18 +57,12 @@ func TestAPlaneThatNeverRanIsClosed(t *testing.T) {
 // the first one goes on.
 func TestAPlaneRunsOnce(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	p, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: None, Relaxed: true})
-	require.NoError(t, err)
+	p, end := running(t, Config{Data: t.TempDir(), HTTP: None, Relaxed: true})
 	defer p.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	<-p.Ready()
 	again, cancel := context.WithCancel(t.Context())
 	cancel() // one that is not refused ends, too
 	require.ErrorIs(t, p.Run(again), ErrEnded)
-	stop()
-	require.NoError(t, <-ended)
+	require.NoError(t, end())
 	require.ErrorIs(t, p.Run(again), ErrEnded)
 
 	never, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: None, Relaxed: true})

@@ -16,17 +16,27 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// stored is what a server has written of a log of two blocks and so many events.
-func stored(t *testing.T) (dir string, events uint64) {
-	dir = t.TempDir()
+// storeAll has a server write a log of such messages into a directory, and returns its last sequence.
+func storeAll(t *testing.T, dir string, outs []Outgoing) uint64 {
+	t.Helper()
 	s, err := StartServer(ServerOptions{Dir: dir, Relaxed: true})
 	require.NoError(t, err)
 	defer s.Close()
 	c, err := Connect(t.Context(), ConnectOptions{Server: s})
 	require.NoError(t, err)
 	defer c.Close()
-	l, err := OpenLog(t.Context(), c, LogOptions{})
+	l := openLog(t, c)
+	for _, o := range outs {
+		_, err := c.store(t.Context(), newEncoder("").encode(&o, 0), requestTimeout)
+		require.NoError(t, err)
+	}
+	state, err := l.State(t.Context())
 	require.NoError(t, err)
+	return state.Last
+}
+
+// stored is what a server has written of a log of two blocks and so many events.
+func stored(t *testing.T) (dir string, events uint64) {
 	large := bytes.Repeat([]byte("x"), 200<<10)
 	var outs []Outgoing
 	for i := range 42 {
@@ -36,13 +46,8 @@ func stored(t *testing.T) (dir string, events uint64) {
 		e := policy.NodeUpdated{ID: uuid.New(), Project: uuid.UUID{1}, Node: policy.NodeID(fmt.Sprintf("n-%d", i))}
 		outs = append(outs, Outgoing{Subject: wire.Subject(e), Body: policy.Append(nil, e), Header: []string{"a", "b"}})
 	}
-	for _, o := range outs {
-		_, err := c.store(t.Context(), newEncoder("").encode(&o, 0), requestTimeout)
-		require.NoError(t, err)
-	}
-	state, err := l.State(t.Context())
-	require.NoError(t, err)
-	return dir, state.Last
+	dir = t.TempDir()
+	return dir, storeAll(t, dir, outs)
 }
 
 // TestBlocksAreHeldAgainstTheirChecksums: as the server writes them they are

@@ -19,13 +19,7 @@ import (
 // manyBlocks is a log of several blocks, whose messages have headers and bodies of all kinds, and how many those are.
 func manyBlocks(t *testing.T, dir string) uint64 {
 	t.Helper()
-	s, err := StartServer(ServerOptions{Dir: dir, Relaxed: true})
-	require.NoError(t, err)
-	defer s.Close()
-	c, err := Connect(t.Context(), ConnectOptions{Server: s})
-	require.NoError(t, err)
-	defer c.Close()
-	l := openLog(t, c)
+	var outs []Outgoing
 	large := bytes.Repeat([]byte("x"), 700<<10)
 	for i := range 80 {
 		o := Outgoing{Subject: fmt.Sprintf("%s%s.%s.n-%d", wire.PrefixLog, project, policy.FamilyNode, i)}
@@ -39,15 +33,13 @@ func manyBlocks(t *testing.T, dir string) uint64 {
 		case 3:
 			o.Body = fmt.Appendf(nil, "%d\r\n", i)
 		}
-		_, err := c.store(t.Context(), newEncoder("").encode(&o, 0), requestTimeout)
-		require.NoError(t, err)
+		outs = append(outs, o)
 	}
-	state, err := l.State(t.Context())
-	require.NoError(t, err)
+	last := storeAll(t, dir, outs)
 	blocks, err := blocksOf(messagesDir(dir))
 	require.NoError(t, err)
 	require.Greater(t, len(blocks), 3)
-	return state.Last
+	return last
 }
 
 // reader is a connection to a server of a directory that reads the log from files, or never does.

@@ -108,7 +108,7 @@ func foldOn(ctx context.Context, e *env, r *rig) ([]line, error) {
 	if err := writeLog(ctx, r, h, events); err != nil {
 		return nil, err
 	}
-	// A worker whose server is another process's, as one of a cluster is.
+	// As a worker of a cluster reads, though the server is in this process.
 	conn, err := streams.Connect(ctx, streams.ConnectOptions{URL: r.server.ClientURL(), Name: "bench"})
 	if err != nil {
 		return nil, err
