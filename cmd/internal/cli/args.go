@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,40 @@ func FlagError(cmd *cobra.Command, err error) error {
 			return Usage(cmd, "%v; did you mean --%s?", err, near)
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if want := wanted(invalid); want != "" {
+			return Usage(cmd, "--%s %.80q: %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+		}
+	}
 	return Usage(cmd, "%v", err)
+}
+
+// wanted says what a flag takes that did not take a value; "": its own words do. What the
+// standard library says of a number names a function of its own.
+func wanted(e *pflag.InvalidValueError) string {
+	kind := e.GetFlag().Value.Type()
+	var number *strconv.NumError
+	switch {
+	case kind == "duration":
+		return "want a time such as 30s or 5m"
+	case !errors.As(e, &number):
+		return ""
+	case errors.Is(number, strconv.ErrRange):
+		if strings.HasPrefix(e.GetValue(), "-") {
+			return "that is too small"
+		}
+		return "that is too large"
+	case strings.HasPrefix(kind, "uint"):
+		return "want a whole number, 0 or more"
+	case strings.HasPrefix(kind, "int"):
+		return "want a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "want a number"
+	case kind == "bool":
+		return "want true or false"
+	}
+	return ""
 }
 
 // nearFlag is the flag of cmd whose name is closest to a word; "": none is close.

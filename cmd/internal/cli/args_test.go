@@ -44,3 +44,32 @@ func TestCompletionOfAnotherShellIsNoCommand(t *testing.T) {
 	require.Contains(t, out.String(), "source <(root completion bash)", "how it is loaded")
 	require.Contains(t, out.String(), "package bash-completion", "what it needs")
 }
+
+// A value that a flag does not take is answered with what it takes, and not with the words
+// of the library that reads it.
+func TestAValueThatAFlagDoesNotTake(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"--nodes=-1":                    `--nodes "-1": want a whole number, 0 or more`,
+		"--nodes=1.5":                   `--nodes "1.5": want a whole number, 0 or more`,
+		"--nodes=":                      `--nodes "": want a whole number, 0 or more`,
+		"--nodes=99999999999999999999":  `--nodes "99999999999999999999": that is too large`,
+		"--shift=x":                     `--shift "x": want a whole number`,
+		"--shift=-99999999999999999999": `--shift "-99999999999999999999": that is too small`,
+		"--part=much":                   `--part "much": want a number`,
+		"--part=1e99":                   `--part "1e99": that is too large`,
+		"--after=5":                     `--after "5": want a time such as 30s or 5m`,
+		"--dry=maybe":                   `--dry "maybe": want true or false`,
+	} {
+		cmd := &cobra.Command{Use: "write", SilenceErrors: true, SilenceUsage: true, RunE: func(*cobra.Command, []string) error { return nil }}
+		f := cmd.Flags()
+		f.Uint64("nodes", 0, "")
+		f.Int("shift", 0, "")
+		f.Float32("part", 0, "")
+		f.Duration("after", 0, "")
+		f.Bool("dry", false, "")
+		cmd.SetFlagErrorFunc(FlagError)
+		cmd.SetArgs([]string{arg})
+		require.ErrorContains(t, cmd.Execute(), want+"\nSee ", arg)
+	}
+}
