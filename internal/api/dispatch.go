@@ -61,6 +61,7 @@ func newDispatcher(p *pipeline, all []surface, wanted func(Route) bool) *dispatc
 		for _, r := range s.routes {
 			if wanted(r) {
 				d.mux.Handle(r.Method+" "+r.Pattern, &endpoint{p, s, r})
+				p.metrics.awaited(&r)
 			}
 		}
 	}

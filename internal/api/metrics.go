@@ -195,6 +195,12 @@ func (m *Metrics) sawHead(seq uint64) {
 	}
 }
 
+// awaited shows that a route has answered with no fault so far: the series is there before
+// the first, as NewMetrics says why.
+func (m *Metrics) awaited(r *Route) {
+	m.requests.WithLabelValues(r.Pattern, r.Method, strconv.Itoa(http.StatusInternalServerError))
+}
+
 func (m *Metrics) answered(r *Route, status int, took time.Duration) {
 	if status == 0 {
 		status = http.StatusOK

@@ -150,6 +150,32 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	require.NotContains(t, text, "BREW")
 }
 
+// Prometheus sees no increase in a series that appears with its first count, and a fault of
+// Edict mostly comes once: its series is there before, or EdictFaults never calls.
+func TestTheFirstFaultOfARouteIsSeen(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	api.New(newPlane(t, func(d *api.Deps) { d.Metrics = api.NewMetrics(reg) }).deps)
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "edict_http_requests_total" {
+				labels := map[string]string{}
+				for _, l := range m.GetLabel() {
+					labels[l.GetName()] = l.GetValue()
+				}
+				require.Equal(t, "500", labels["status"], labels)
+				require.Zero(t, m.GetCounter().GetValue(), labels)
+				shown[labels["method"]+" "+labels["route"]] = true
+			}
+		}
+	}
+	for _, r := range api.Routes() {
+		require.True(t, shown[r.Method+" "+r.Pattern], "%s %s", r.Method, r.Pattern)
+	}
+}
+
 // TestAScrapeKnowsTheHeadByItself: nobody reads the API, and the head moves.
 func TestAScrapeKnowsTheHeadByItself(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()

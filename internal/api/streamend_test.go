@@ -127,6 +127,9 @@ func TestAStreamIsNoAnswerThatTookLong(t *testing.T) {
 	var counted []string
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
+			if m.GetCounter().GetValue()+float64(m.GetHistogram().GetSampleCount()) == 0 {
+				continue // a fault that never was
+			}
 			for _, l := range m.GetLabel() {
 				if strings.HasPrefix(f.GetName(), "edict_http_") && strings.HasSuffix(l.GetValue(), "/events") {
 					counted = append(counted, f.GetName()+" "+l.GetValue())
