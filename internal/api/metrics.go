@@ -75,7 +75,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"mode"}),
 		foldEvents:  counter("fold_events_total", "Events of the log that this process has folded. If the rate is below the log's, lag grows."),
 		foldSeconds: counter("fold_seconds_total", "Time spent on the fold, commits included. Divided by edict_fold_events_total it is the time for one event."),
-		rejected:    counters("rejected_events_total", "Events that the fold rejected, by code. Most are mistakes of producers that do not use the API.", "code"),
+		rejected:    counters("rejected_events_total", "Events that the fold rejected, by code, of those that the log took within the hour before: a rebuild judges the whole past again. Most are mistakes of producers that do not use the API.", "code"),
 		published:   counter("published_total", "Messages for nodes that this process published on NATS: one for each node that an event changes, if somebody is subscribed for it."),
 		skipped:     counter("published_skipped_total", "Messages for nodes that this process did not publish, because nobody was subscribed."),
 		dropped:     counter("hub_dropped_total", "Batches of changes that this process dropped because its event streams were too slow for them. The streams continue from the read model, so nothing is lost. If it grows steadily, the worker has too many streams."),
@@ -136,8 +136,16 @@ func (m *Metrics) Folded(events int, seconds float64) {
 	m.foldSeconds.Add(seconds)
 }
 
-// Rejected notes an event the fold refused.
-func (m *Metrics) Rejected(code string) { m.rejected.WithLabelValues(code).Inc() }
+// rejectedLately is how old an event may be for its rejection to be news, as EdictEventsRejected
+// says to whom it calls.
+const rejectedLately = time.Hour
+
+// Rejected notes an event the fold refused, and when the log stored it.
+func (m *Metrics) Rejected(code string, stored time.Time) {
+	if time.Since(stored) < rejectedLately {
+		m.rejected.WithLabelValues(code).Inc()
+	}
+}
 
 // Projector is what a projector reports to.
 func (m *Metrics) Projector() projector.Metrics {

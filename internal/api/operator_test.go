@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -117,7 +118,7 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	m.Build("v1.2.3")
 	m.Durability("strict")
 	m.Folded(3, 0.01)
-	m.Rejected("invalid")
+	m.Rejected("invalid", time.Now())
 	m.Published(9, 10)
 	m.HubDropped(3)
 	m.Beyond()
@@ -148,6 +149,29 @@ func TestMetricsAreWellFormedAndHaveNoUnboundedLabel(t *testing.T) {
 	}
 	require.NotContains(t, text, "node-with-a-name")
 	require.NotContains(t, text, "BREW")
+}
+
+// A worker that makes its read model anew folds every event of the log again. What was rejected
+// long ago is no news then, and calls nobody.
+func TestTheRejectionsOfThePastAreNotCountedAgain(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	rejected := api.NewMetrics(reg).Projector().Rejected
+	rejected("invalid", time.Now().Add(-2*time.Hour))
+	rejected("undecodable", time.Now().Add(-time.Minute))
+	rejected("undecodable", time.Now().Add(time.Minute)) // the log's clock is ahead
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "edict_rejected_events_total" {
+				want := 0.0
+				if m.GetLabel()[0].GetValue() == "undecodable" {
+					want = 2
+				}
+				require.InDelta(t, want, m.GetCounter().GetValue(), 0, "%v", m.GetLabel())
+			}
+		}
+	}
 }
 
 // Prometheus sees no increase in a series that appears with its first count, and a fault of

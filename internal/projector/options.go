@@ -53,8 +53,9 @@ type Options struct {
 type Metrics struct {
 	// Folded is called after each batch: events in it, and seconds it took.
 	Folded func(events int, seconds float64)
-	// Rejected is called for each rejected event with its code.
-	Rejected func(code string)
+	// Rejected is called for each rejected event with its code, and when the log stored it: a
+	// rebuild rejects again what was rejected long ago.
+	Rejected func(code string, stored time.Time)
 	// Unapplied is called for each event that a quota refuses, or an archived project, and where
 	// a quota has a rate for any that was not applied: how many events the rate lets pass in a
 	// second (0: any number), and when the log stored this one. It is called in the middle of

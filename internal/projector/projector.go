@@ -290,7 +290,7 @@ func (p *Projector) announce(made []Verdict) {
 	}
 	for _, v := range made {
 		if v.Rejection != nil && p.opt.Metrics.Rejected != nil {
-			p.opt.Metrics.Rejected(v.Rejection.Code)
+			p.opt.Metrics.Rejected(v.Rejection.Code, v.Rejection.Time)
 		}
 	}
 	p.verdicts.put(made)
