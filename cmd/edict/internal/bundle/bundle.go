@@ -44,7 +44,7 @@ func OfPlane(c *client.Client) []Part {
 	const rejections = 200
 	return []Part{
 		JSON("status.json", "workers, the log and its growth, partitions, how many nodes hold what they must", func(ctx context.Context) (any, error) { return c.Status(ctx, false) }),
-		JSON("rejected.json", "the first events that the fold refused, and why", func(ctx context.Context) (any, error) { return c.Rejected(ctx, 0, rejections) }),
+		JSON("rejected.json", "the newest events that the fold refused, and the codes that say why", func(ctx context.Context) (any, error) { return newestRefused(ctx, c, rejections) }),
 		JSON("fleet.json", "how many nodes held what they must, in the last hour", func(ctx context.Context) (any, error) { return c.FleetHistory(ctx) }),
 		{"metrics.txt", "the metrics of the worker that answered", c.Metrics},
 		{"goroutine.pprof", "what its goroutines do", profile("goroutine")},

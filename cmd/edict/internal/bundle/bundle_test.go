@@ -5,12 +5,20 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/api/client"
+	"github.com/edictdev/edict/api/resource"
 )
 
 // secretTexts are secrets in the forms that a plane's own words might have them in.
@@ -62,6 +70,45 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		`chmod 600 root.token`,
 	} {
 		require.Equal(t, text, Redactor{}.Text(text))
+	}
+}
+
+// What a plane does badly now is among the newest of the events that it refused. Why one was
+// refused may quote a label, an address or a slug, which a bundle is not to have.
+func TestTheNewestRejectionsSayNothingOfWhatEventsHeld(t *testing.T) {
+	const all = 1000
+	plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/rejected" {
+			_ = json.NewEncoder(w).Encode(resource.Status{Head: 3 * all})
+			return
+		}
+		after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		var page resource.Page[resource.Rejection]
+		for seq := after/3*3 + 3; seq <= 3*all; seq += 3 {
+			if len(page.Items) == limit {
+				next := strconv.FormatUint(seq-3, 10)
+				page.NextCursor = &next
+				break
+			}
+			page.Items = append(page.Items, resource.Rejection{
+				Seq: seq, Code: "invalid", Subject: "edict.log.p.node.n", Detail: `/addresses/0: "10.77.66.999" is not an IP address`,
+				Violations: []resource.Fault{{Code: "invalid_address", Pointer: "/labels/site-of-ana", Detail: `"10.77.66.999" is not an IP address`}},
+			})
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}))
+	defer plane.Close()
+	c, err := client.New(plane.URL, client.Options{Patience: -1})
+	require.NoError(t, err)
+	parts := OfPlane(c)
+	text, err := parts[slices.IndexFunc(parts, func(p Part) bool { return p.Name == "rejected.json" })].Read(t.Context())
+	require.NoError(t, err)
+	for _, there := range []string{`"seq": 3000`, `"seq": 2403`, "edict.log.p.node.n", "invalid_address"} {
+		require.Contains(t, string(text), there)
+	}
+	for _, not := range []string{`"seq": 2400`, "10.77.66", "ana"} {
+		require.NotContains(t, string(text), not)
 	}
 }
 
