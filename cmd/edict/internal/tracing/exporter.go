@@ -73,6 +73,16 @@ func checkSettings() error {
 // the setting's value.
 type unreadable struct{ err error }
 
+// otlpSettings are the settings that OpenTelemetry reads itself, by a word of what it says of
+// one that it cannot read: it does not name it. The first that fits counts.
+var otlpSettings = []struct{ word, name, want string }{
+	{"duration", "TIMEOUT", "want milliseconds, such as 10000"},
+	{"header", "HEADERS", "want name=value, with a comma between two, and %2C for one in a value"},
+	{"client", "CLIENT_CERTIFICATE and CLIENT_KEY", "want files that can be read, PEM, of a certificate and its key"},
+	{"cert", "CERTIFICATE", "want a file that can be read, with certificates in PEM"},
+	{"url", "ENDPOINT", "want an address such as http://localhost:4318"},
+}
+
 // Enabled implements slog.Handler.
 func (u *unreadable) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelError
@@ -80,9 +90,16 @@ func (u *unreadable) Enabled(_ context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (u *unreadable) Handle(_ context.Context, r slog.Record) error {
-	if u.err == nil {
-		u.err = fmt.Errorf("a setting cannot be used: %s", r.Message)
+	if u.err != nil {
+		return nil
 	}
+	for _, s := range otlpSettings {
+		if strings.Contains(r.Message, s.word) {
+			u.err = fmt.Errorf("%s cannot be used: %s", s.name, s.want)
+			return nil
+		}
+	}
+	u.err = fmt.Errorf("a setting cannot be used: %s", r.Message)
 	return nil
 }
 
