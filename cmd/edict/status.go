@@ -106,7 +106,7 @@ func writeStatus(w io.Writer, s resource.Status) {
 	if s.Digest != "" {
 		fmt.Fprintf(w, "Digest:      %s\n", s.Digest)
 	}
-	fmt.Fprintf(w, "Published:   %s\n", publishedText(s.Head, s.Partitions))
+	fmt.Fprintf(w, "Published:   %s\n", publishedText(s))
 	fmt.Fprintf(w, "Resume:      %s\n\n", pastText(s.Past))
 	workerTable(w, s)
 	fmt.Fprintln(w)

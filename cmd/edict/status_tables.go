@@ -24,13 +24,18 @@ func pastText(p resource.Past) string {
 }
 
 // publishedText sums up how far messages to nodes are published on NATS.
-func publishedText(head uint64, all []resource.Partition) string {
+func publishedText(s resource.Status) string {
 	idle, most := 0, uint64(0)
-	for _, p := range all {
+	for _, p := range s.Partitions {
+		due := s.Head
+		// Both are as its worker last said, so what was written since is not late.
+		if i := slices.IndexFunc(s.Workers, func(w resource.Worker) bool { return p.Owner != "" && w.Owner == p.Owner }); i >= 0 {
+			due = s.Workers[i].Applied
+		}
 		if p.Publisher == "" {
 			idle++
-		} else if p.UpTo < head {
-			most = max(most, head-p.UpTo)
+		} else if p.UpTo < due {
+			most = max(most, due-p.UpTo)
 		}
 	}
 	text := cli.Counted(most, "event") + " behind"

@@ -23,8 +23,11 @@ func TestPartitionsThatSayTheSameAreOneLine(t *testing.T) {
 	var out bytes.Buffer
 	partitionTable(&out, all)
 	require.Equal(t, "PARTITIONS   PUBLISHED BY   UP TO\n0,2,4        a              7\n1            b              9\n3            nobody         0\n", out.String())
-	require.Equal(t, "3 events behind, 1 partition that nobody publishes", publishedText(10, all))
-	require.Equal(t, "0 events behind", publishedText(7, all[:3]))
+	require.Equal(t, "3 events behind, 1 partition that nobody publishes", publishedText(resource.Status{Head: 10, Partitions: all}))
+	require.Equal(t, "0 events behind", publishedText(resource.Status{Head: 7, Partitions: all[:3]}))
+	// What another worker published is known as of its lease. What was written since is not late.
+	all[0].Owner, all[2].Owner, all[4].Owner = "A", "A", "A"
+	require.Equal(t, "1 event behind, 1 partition that nobody publishes", publishedText(resource.Status{Head: 10, Partitions: all, Workers: []resource.Worker{{Owner: "A", Applied: 8}}}))
 }
 
 func TestTheStatusNamesProjectsOverTheirShare(t *testing.T) {

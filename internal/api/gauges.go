@@ -66,7 +66,7 @@ var (
 	waitingDesc     = desc("datapath_waiting_requests", "Requests that wait for a table, or for a comparison of policies. If many wait for long, the policies of a project take all of its turns.")
 	notAppliedDesc  = prometheus.NewDesc("edict_nodes_not_applied", "Nodes whose last report says that something is not applied, by outcome. refused: they could not put in force what they were sent. stale: they could not learn for too long whether what is in force is still right. drift: something else was in force when they looked last. edict policy rollout shows which nodes, and why.", []string{"outcome"}, nil)
 	rolloutsDesc    = prometheus.NewDesc("edict_rollouts", "Rollouts that have reached nodes and have not ended, by phase. progressing: waves open by themselves. stopped: too many nodes refused it, and it waits for somebody to go on or to abort it. edict policy list shows which.", []string{"phase"}, nil)
-	lagDesc         = desc("publish_lag_events", "Events that this process has folded and that are not published on NATS yet, in the partition that is farthest behind. If it grows, a publisher is stuck.")
+	lagDesc         = desc("publish_lag_events", "Events that a publisher had folded and not published on NATS when it was last heard of, in the partition that is farthest behind. If it grows, a publisher is stuck.")
 	unpublishedDesc = desc("partitions_unpublished", "Partitions that no worker publishes on NATS. While it is above 0, nodes that listen there learn of changes only when they ask.")
 )
 
@@ -192,17 +192,29 @@ func (g *gauges) published(applied uint64, tell func(*prometheus.Desc, float64))
 	if g.Partitions == nil {
 		return
 	}
+	// What another worker published is known as of its lease, and so is what it had folded by
+	// then: what came since is not late. It is read first, as each publishes after it folds.
+	folded := map[string]uint64{}
+	if g.Workers != nil {
+		for _, w := range g.Workers(applied) {
+			folded[w.Owner] = w.Applied
+		}
+	}
 	all, err := g.Partitions()
 	if err != nil {
 		return // nobody can say now
 	}
 	lag, unpublished := uint64(0), 0
 	for _, p := range all {
+		due, known := folded[p.Owner]
+		if !known {
+			due = applied
+		}
 		switch {
 		case p.Publisher == "":
 			unpublished++
-		case p.UpTo < applied:
-			lag = max(lag, applied-p.UpTo)
+		case p.UpTo < due:
+			lag = max(lag, due-p.UpTo)
 		}
 	}
 	tell(lagDesc, float64(lag))

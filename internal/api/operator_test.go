@@ -200,6 +200,41 @@ func TestTheFirstFaultOfARouteIsSeen(t *testing.T) {
 	}
 }
 
+// What another worker published is known as of its last sign of life, seconds ago. What was
+// folded since is not late: beside a log that grows all the time no publisher would ever be
+// seen to keep up, and EdictPublishingStalled would call.
+func TestWhatAPublisherDidSinceItsLeaseIsNotLate(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	p := newPlane(t)
+	for i := range 5 {
+		p.put(fmt.Sprintf("n%d", i), `{}`)
+	}
+	upTo, folded := uint64(2), uint64(2)
+	api.NewMetrics(reg).Watch(api.Deps{Log: p.log, Model: p.fold, StatusDeps: api.StatusDeps{
+		Partitions: func() ([]resource.Partition, error) {
+			return []resource.Partition{{Publisher: "w1", Owner: "A", UpTo: 5}, {Publisher: "w2", Owner: "B", UpTo: upTo}}, nil
+		},
+		Workers: func(uint64) []resource.Worker {
+			return []resource.Worker{{Name: "w1", Owner: "A", Applied: 5}, {Name: "w2", Owner: "B", Applied: folded}}
+		},
+	}})
+	late := func() float64 {
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "edict_publish_lag_events" {
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return -1
+	}
+	require.Zero(t, late(), "it kept up when it was heard last")
+	folded = 4
+	require.EqualValues(t, 2, late(), "it had folded two that it had not published")
+	upTo, folded = 9, 9
+	require.Zero(t, late(), "it is ahead of this worker")
+}
+
 // TestAScrapeKnowsTheHeadByItself: nobody reads the API, and the head moves.
 func TestAScrapeKnowsTheHeadByItself(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()

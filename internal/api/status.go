@@ -76,6 +76,7 @@ func (h *statusHandlers) status(c *call) error {
 	h.growth(log).show(&out.Log)
 	out.Head = max(log.Last, out.Applied) // the fold may have passed the head since it was read
 	h.metrics.sawHead(out.Head)
+	out.Workers = h.workers(out) // before the partitions: each publishes after it folds
 	out.Partitions = []resource.Partition{}
 	if h.Partitions != nil {
 		if out.Partitions, err = h.Partitions(); err != nil {
@@ -89,7 +90,7 @@ func (h *statusHandlers) status(c *call) error {
 	if out.Convergence, err = h.fleet(c.r.Context(), limit); err != nil {
 		return err
 	}
-	out.Workers, out.Shares = h.workers(out), h.quota.shares()
+	out.Shares = h.quota.shares()
 	return c.json(http.StatusOK, out)
 }
 
