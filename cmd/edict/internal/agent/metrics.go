@@ -21,7 +21,7 @@ type Metrics struct {
 // NewMetrics registers them; nil: they are nowhere.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
-	return &Metrics{
+	m := &Metrics{
 		state: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "edict_agent_state",
 			Help: "1 for how the rules in force stand to what the plane serves: none, current, polling, stale or refused. Stale: the plane has not confirmed them for --max-age.",
@@ -41,15 +41,29 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"dir"}),
 		changeFailures: f.NewCounter(prometheus.CounterOpts{Name: "edict_agent_on_change_failures_total", Help: "Runs of --on-change that failed; each is tried again."}),
 	}
+	// A series that appears with its first count hides that count from rate().
+	for _, outcome := range []string{lookWell, lookFailed} {
+		m.looks.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{setInstalled, setRefused} {
+		m.sets.WithLabelValues(outcome)
+	}
+	return m
 }
 
+// Outcomes of looks at the plane's table, and of sets of artifacts.
+const (
+	lookWell, lookFailed     = "ok", "failed"
+	setInstalled, setRefused = "installed", "refused"
+)
+
 // refused counts a set that was not accepted.
-func (m *Metrics) refused() { m.sets.WithLabelValues("refused").Inc() }
+func (m *Metrics) refused() { m.sets.WithLabelValues(setRefused).Inc() }
 
 // accepted shows the version that an install root has; fresh: it was just installed.
 func (m *Metrics) accepted(dir string, version uint64, fresh bool) {
 	if fresh {
-		m.sets.WithLabelValues("installed").Inc()
+		m.sets.WithLabelValues(setInstalled).Inc()
 	}
 	m.installed.WithLabelValues(dir).Set(float64(version))
 }

@@ -18,9 +18,9 @@ func (m *Metrics) looked(s Status) {
 
 // asked counts a look at the plane.
 func (m *Metrics) asked(err error) {
-	outcome := "ok"
+	outcome := lookWell
 	if err != nil {
-		outcome = "failed"
+		outcome = lookFailed
 	}
 	m.looks.WithLabelValues(outcome).Inc()
 }

@@ -78,4 +78,9 @@ func TestAnAgentMeasuresWhatIsInstalled(t *testing.T) {
 	again := prometheus.NewRegistry()
 	d.open(t, agent.Options{Metrics: agent.NewMetrics(again)})
 	shows(t, again, `edict_agent_set_version{dir="`+dir+`"} 5`, "edict_agent_set_version")
+	// Prometheus sees no increase in a series that appears with its first count.
+	shows(t, again, `edict_agent_looks_total{outcome="failed"} 0
+		edict_agent_looks_total{outcome="ok"} 0
+		edict_agent_sets_total{outcome="installed"} 0
+		edict_agent_sets_total{outcome="refused"} 0`, "edict_agent_looks_total", "edict_agent_sets_total")
 }
