@@ -67,10 +67,10 @@ func (x *Excess) Stop() { x.stop.Do(func() { close(x.stopped) }) }
 // lets pass in a second, and when the log stored it. The fold calls it: it is quick, and asks
 // the read model nothing.
 func (x *Excess) Unapplied(project uuid.UUID, perSecond uint64, stored time.Time) {
-	now := x.clock()
-	if now.Sub(stored) > excessFresh {
+	if !x.Heeds(stored) {
 		return
 	}
+	now := x.clock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.of[project]
@@ -89,6 +89,9 @@ func (x *Excess) Unapplied(project uuid.UUID, perSecond uint64, stored time.Time
 		x.shutOut(project, e, now)
 	}
 }
+
+// Heeds reports whether an event that the log stored then is one that was just sent.
+func (x *Excess) Heeds(stored time.Time) bool { return x.clock().Sub(stored) <= excessFresh }
 
 // Overflow hears of an event that was not even appended, because too many of its project
 // wait for that: its producers wait for no acknowledgement.

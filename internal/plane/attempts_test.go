@@ -74,6 +74,9 @@ func (w who) body(method, path, body string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(w.t.Context(), method, "https://"+w.at.HTTP+path, strings.NewReader(body))
 	require.NoError(w.t, err)
 	r.Header.Set("Content-Type", "application/json")
+	if strings.HasSuffix(path, ":batch") {
+		r.Header.Set("Content-Type", "application/x-ndjson")
+	}
 	if token := w.tokens[w.name]; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -185,7 +185,7 @@ func (p *Plane) openModel(ctx context.Context) (err error) {
 	p.excess = access.NewExcess(p.log, nil)
 	p.excess.First = cmp.Or(p.opt.firstShutOut, p.excess.First)
 	if p.server != nil && p.auth.Guard() != nil {
-		fold.Unapplied = p.excess.Unapplied
+		fold.Unapplied, fold.Ours = p.excess.Unapplied, p.ours
 	}
 	if p.opt.Tracing != nil {
 		fold.Traced = p.opt.Tracing.Folded
@@ -211,6 +211,16 @@ func (p *Plane) openModel(ctx context.Context) (err error) {
 	})
 	p.store = store
 	return integrity.Advise(p.opt.awaitLeader(ctx, func() error { return store.Verify(ctx, p.stream) }))
+}
+
+// ours reports whether the API appended an event, of those that were just sent: what is not
+// applied of these is no producer's doing. Anybody may send a header of the mark's name.
+func (p *Plane) ours(m *streams.Message) bool {
+	if m.Get(streams.HeaderMark) == "" || !p.excess.Heeds(m.Time) {
+		return false
+	}
+	_, proved := p.marker.Marked(m)
+	return proved
 }
 
 // storeOptions tie a store to the log.

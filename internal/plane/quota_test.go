@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,24 @@ func TestAProducerThatKeepsToNoQuotaIsShutOut(t *testing.T) {
 	require.NoError(t, author.http("PUT", "/v1/projects/"+ours+"/nodes/a", `{"labels":{}}`))
 	seq, _ := author.appendTo("edict.log."+ours+".node.a", "", []byte("x"))
 	require.Equal(t, "undecodable", author.learns(ours, seq, "").Code)
+}
+
+// What the API appended and a quota refused is not the doing of the project's producers.
+func TestAnImportBeyondAQuotaShutsNobodyOut(t *testing.T) {
+	g := startGuarded(t, false, func(o *Options) { o.firstShutOut = time.Hour })
+	root, operator := who{g, "root"}, who{g, "operator"}
+	require.NoError(t, root.http("PUT", "/v1/projects/"+theirs+"/quota", `{"nodes":1}`))
+	var lines strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&lines, `{"id":"n%d","labels":{},"addresses":[]}`+"\n", i)
+	}
+	text, err := root.body("POST", "/v1/projects/"+theirs+"/nodes:batch", lines.String())
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"applied":1,`)
+	require.Equal(t, 299, strings.Count(string(text), `"quota_exceeded"`))
+	require.NotContains(t, g.log.String(), "shuts its producers out")
+	seq, _ := operator.appendTo("edict.log."+theirs+".node.a", "", []byte("x"))
+	require.Equal(t, "undecodable", operator.learns(theirs, seq, "").Code)
 }
 
 // It is let in again, with a client that has nats.go's defaults.

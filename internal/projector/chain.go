@@ -137,6 +137,7 @@ type verifier struct {
 	next    uint64
 	held    []entry
 	weight  int // of held
+	ours    func(*streams.Message) bool
 }
 
 // newVerifier begins after the last batch that was written.
@@ -144,13 +145,19 @@ func (p *Projector) newVerifier() *verifier {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	p.witness.begin(p.cursor)
-	return &verifier{witness: &p.witness, chain: p.cursor.position(), next: p.next()}
+	return &verifier{witness: &p.witness, chain: p.cursor.position(), next: p.next(), ours: p.opt.Metrics.Ours}
 }
 
 // take prepares messages and returns those that may be folded, which come before the
 // fault that the error names.
 func (v *verifier) take(msgs []streams.Message) ([]entry, error) {
 	entries, stop := prepareFrom(msgs, v.next)
+	if v.ours != nil && len(entries) > 0 { // an entry has no headers any more
+		first := slices.IndexFunc(msgs, func(m streams.Message) bool { return m.Seq == v.next })
+		for i := range entries {
+			entries[i].ours = v.ours(&msgs[first+i])
+		}
+	}
 	v.next += uint64(len(entries))
 	confirmed, err := v.witness.pass(&v.chain, entries)
 	weight := v.weight + weigh(entries)

@@ -58,6 +58,7 @@ type entry struct {
 	chain    [32]byte // the chain hash with it
 	older    *olderHashes
 	trace    streams.Trace // of the request that caused it, if it says
+	ours     bool          // a worker appended it, as far as Metrics.Ours knows
 	claimed  bool          // the subject says of the event what it says itself
 	size     int           // of the message, as the log has it
 	weight   int           // about the bytes that it keeps in memory, in those of the log

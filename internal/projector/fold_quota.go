@@ -65,7 +65,7 @@ func (f *fold) overQuota(e *entry) (v Verdict, over bool) {
 // takes none. Where the quota has a rate of events, any other that was not applied is reported,
 // too: the rate leaves it out, and it costs as much.
 func (f *fold) unapplied(e *entry, v Verdict, tell func(project uuid.UUID, perSecond uint64, stored time.Time)) {
-	if len(f.quotas) == 0 && len(f.archived) == 0 {
+	if e.ours || len(f.quotas) == 0 && len(f.archived) == 0 {
 		return
 	}
 	project, rate := e.payer(), uint64(0)

@@ -61,6 +61,9 @@ type Metrics struct {
 	// second (0: any number), and when the log stored this one. It is called in the middle of
 	// a batch: it must not read the model.
 	Unapplied func(project uuid.UUID, perSecond uint64, stored time.Time)
+	// Ours reports of an event, before it is folded, whether a worker appended it: Unapplied
+	// does not hear of such a one. nil: none is known to be.
+	Ours func(m *streams.Message) bool
 	// Traced is called once a batch is in the store, for each run of its events
 	// that carry one trace.
 	Traced func(Traced)
