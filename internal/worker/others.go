@@ -28,6 +28,29 @@ func (w *Worker) Others() (others []keyring.Worker, err error) {
 	return others, err
 }
 
+// heard notes how far this process had folded when another was heard.
+func (w *Worker) heard(other relay.Worker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	const most = 256 // starts of workers; those that are gone are not looked for one by one
+	if len(w.here) >= most {
+		clear(w.here)
+	}
+	w.here[other.Owner] = w.opt.Fold.Applied()
+}
+
+// behind is how far a worker is behind head, as far as its lease says: what this process
+// folded since it heard of that is not counted.
+func (w *Worker) behind(x relay.Worker, head uint64) uint64 {
+	w.mu.Lock()
+	then, known := w.here[x.Owner]
+	w.mu.Unlock()
+	if known {
+		head -= min(head, w.opt.Fold.Applied()-then)
+	}
+	return head - min(head, x.Applied)
+}
+
 // List are the workers that are alive, as their leases say, and how far each is
 // behind head; of this one what is so now.
 func (w *Worker) List(head uint64) []resource.Worker {
@@ -40,7 +63,7 @@ func (w *Worker) List(head uint64) []resource.Worker {
 			x.Applied = w.opt.Fold.Applied()
 		}
 		r := resource.Worker{Name: x.Name, Owner: x.Owner, HTTP: x.HTTP, Started: x.Started, Applied: x.Applied}
-		r.Lag = head - min(head, x.Applied)
+		r.Lag = w.behind(x, head)
 		out = append(out, r)
 	}
 	for _, x := range live {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,6 +68,9 @@ type Worker struct {
 	owner  string // of this process start
 	leases *relay.Workers
 	caught atomic.Bool // the fold is where the log was at the start
+
+	mu   sync.Mutex
+	here map[string]uint64 // how far this process had folded when it heard of an owner last
 }
 
 // New reads what the data directory remembers of this worker; Run takes its lease.
@@ -79,11 +83,14 @@ func New(opt Options) (*Worker, error) {
 	if err != nil {
 		return nil, &datadir.UnusableError{What: "--data", Err: err}
 	}
-	w := &Worker{opt: opt, log: opt.Logger, owner: relay.NewOwner()}
+	w := &Worker{opt: opt, log: opt.Logger, owner: relay.NewOwner(), here: map[string]uint64{}}
 	w.leases = relay.NewWorkers(relay.WorkersOptions{
 		Owner: w.owner, LogID: opt.Log.ID(), Base: opt.Log.Base(), Marks: marks, Partitions: opt.Partitions, TTL: opt.LeaseTTL, Log: opt.Logger,
 		Open: opt.Open,
-		Seen: func(other relay.Worker) { opt.Compare(other.Name, parseLinks(other.Links)) },
+		Seen: func(other relay.Worker) {
+			w.heard(other)
+			opt.Compare(other.Name, parseLinks(other.Links))
+		},
 		Self: w.describe(relay.Worker{ID: id, Name: opt.Name, HTTP: opt.HTTP, Started: time.Now().UTC()}),
 	})
 	return w, nil

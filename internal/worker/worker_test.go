@@ -126,6 +126,25 @@ func TestWorkersKnowEachOther(t *testing.T) {
 	require.Len(t, partitions, 4)
 }
 
+// What came since another worker was heard is not what it is behind.
+func TestAWorkerIsNotBehindWhatCameSinceItsLease(t *testing.T) {
+	opt, applied := options(t, conn(t), "a"), &fold{applied: 5}
+	opt.Fold = applied
+	w, err := New(opt)
+	require.NoError(t, err)
+	keptUp, late := relay.Worker{Owner: "kept up", Applied: 5}, relay.Worker{Owner: "late", Applied: 2}
+	w.heard(keptUp)
+	w.heard(late)
+	applied.applied = 8005 // an import, within the time of a lease
+	require.Zero(t, w.behind(keptUp, 8005))
+	require.EqualValues(t, 3, w.behind(late, 8005))
+	require.EqualValues(t, 10, w.behind(keptUp, 8015), "this worker has not folded these either")
+	require.Zero(t, w.behind(relay.Worker{Owner: "kept up", Applied: 9000}, 8015), "renewed meanwhile")
+	w.heard(keptUp)
+	require.EqualValues(t, 8000, w.behind(keptUp, 8005), "it was heard again and stands still")
+	require.EqualValues(t, 8000, w.behind(relay.Worker{Owner: "unheard", Applied: 5}, 8005))
+}
+
 // A name is for people; what a worker publishes is told by its owner.
 func TestPartitionsSayWhichStartOfAWorkerPublishesThem(t *testing.T) {
 	c := conn(t)
