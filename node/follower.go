@@ -65,7 +65,8 @@ type Follower struct {
 // NewFollower makes a follower of node id at a server such as
 // http://127.0.0.1:8080. Nothing is started. With Options.NATS and
 // Options.Trust the server may be empty: a pull is then a replay request over NATS for
-// everything that the node has now.
+// everything that the node has now. An address that can be none is refused where it is
+// followed, with an *AddressError.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -131,7 +132,8 @@ func (f *Follower) Position() policy.EventID { return policy.EventID(f.position.
 
 // Run calls yield for every event until ctx ends, when it returns nil, or
 // yield fails, or the plane gives a final refusal (errors.Is ErrUnknownNode, a
-// *StatusError), or it keeps sending what does not verify. While events over SSE
+// *StatusError), or it keeps sending what does not verify, or an address is none
+// (*AddressError). While events over SSE
 // cannot be read at all, the state is pulled every AskEvery instead, and a change of
 // the rows is yielded as a node_state_updated.
 func (f *Follower) Run(ctx context.Context, yield func(Event) error) error {
@@ -152,6 +154,13 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if f.own != nil {
 			defer f.own.CloseIdleConnections()
+		}
+		if f.documents.server != "" || f.opt.NATS == "" && !f.askKeys {
+			if err := checkAddress(f.documents.server); err != nil {
+				f.setStreamError(err)
+				yield(Event{}, fmt.Errorf("follow node %s: %w", f.id, err))
+				return
+			}
 		}
 		wait := backoff.Backoff{Least: f.opt.MinWait, Most: f.opt.MaxWait}
 		for ctx.Err() == nil {
@@ -191,7 +200,7 @@ func (f *Follower) final(err error) bool {
 	switch {
 	case errors.As(err, &status):
 		return status.final()
-	case errors.As(err, &kept), errors.Is(err, errNoKeys):
+	case errors.As(err, &kept), errors.Is(err, errNoKeys), errors.As(err, new(*AddressError)):
 		return true
 	}
 	var r *refusal

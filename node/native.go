@@ -74,7 +74,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		}))
 	if err != nil {
 		if errors.As(err, new(*url.Error)) {
-			err = errors.New("that is not an address; it is one such as nats://127.0.0.1:4222") // the error has it as it is, with a password
+			return false, &AddressError{wire.ShownServers(f.opt.NATS), "nats://127.0.0.1:4222"} // the error has it as it is, with a password
 		}
 		return false, fmt.Errorf("connect to NATS at %s: %w", wire.ShownServers(f.opt.NATS), natsAccess(f.id, err))
 	}

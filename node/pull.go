@@ -144,6 +144,9 @@ func (d *documents) keys(ctx context.Context, trust *artifact.TrustSet) error {
 	if err == nil {
 		err = addKeys(trust, body)
 	}
+	if err == nil && len(trust.Keys(artifact.PlanePolicy)) == 0 {
+		err = errors.New("there is none that this client reads; see whether that is an edict server, and what stands between")
+	}
 	if err != nil {
 		return fmt.Errorf("fetch the plane's keys: %w", err)
 	}

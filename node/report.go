@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,7 @@ type ReporterOptions struct {
 // Reporter reports to the plane what a node applied, or why it did not. Changes within a short time make
 // one report. A report that does not arrive is sent again, or replaced by a newer one.
 type Reporter struct {
+	server string
 	url    string
 	opt    ReporterOptions
 	own    *http.Transport
@@ -43,7 +45,7 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reporter{url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
+	r := &Reporter{server: server, url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
 	if r.opt.HTTP == nil {
 		r.own = newTransport(patience)
 		r.opt.HTTP = &http.Client{Transport: r.own}
@@ -95,8 +97,12 @@ func (r *Reporter) wake() {
 // lastTry bounds the report that is sent when Run ends.
 const lastTry = 2 * time.Second
 
-// Run sends reports until ctx ends, and then the one that waits.
+// Run sends reports until ctx ends, and then the one that waits. The error is an
+// *AddressError where the server's is none.
 func (r *Reporter) Run(ctx context.Context) error {
+	if err := checkAddress(r.server); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
 	if r.own != nil {
 		defer r.own.CloseIdleConnections()
 	}

@@ -14,12 +14,18 @@ import (
 // UntrustedKeyError means that the plane signs with a key that no trusted key has
 // announced. Either the key was replaced while this node was away for longer than the
 // transition, or it is another plane.
-type UntrustedKeyError struct{ Err error }
+type UntrustedKeyError struct {
+	Err   error
+	Asked bool // the follower was given no keys, and asked the plane for those that it trusts
+}
 
 // Error says what to do.
 func (e *UntrustedKeyError) Error() string {
-	return fmt.Sprintf("%v: the plane's key was replaced while this node was away, or this is another plane; "+
-		"make sure which, then give the node the keys that the plane shows now (edict key list -o json, or GET /v1/keys)", e.Err)
+	what := "give the node the keys that the plane shows now (edict key list -o json, or GET /v1/keys)"
+	if e.Asked {
+		what = "start what follows the node again: it was given no keys, and takes those that the plane shows then"
+	}
+	return fmt.Sprintf("%v: the plane's key was replaced while this node was away, or this is another plane; make sure which, then %s", e.Err, what)
 }
 
 // Unwrap is what was found.
@@ -28,7 +34,7 @@ func (e *UntrustedKeyError) Unwrap() error { return e.Err }
 // refuse makes a refusal of what did not verify.
 func (f *Follower) refuse(seq string, err error) error {
 	if errors.Is(err, artifact.ErrUnknownKey) || errors.Is(err, artifact.ErrExpiredKey) {
-		err = &UntrustedKeyError{err}
+		err = &UntrustedKeyError{err, f.askKeys}
 	}
 	return &refusal{seq, err}
 }

@@ -244,9 +244,19 @@ func (a agentCommands) runAgent(ctx context.Context, opts []agent.Options, enf e
 	return nil
 }
 
+// agentLock is the file by which one agent keeps an install root.
+const agentLock = "agent.lock"
+
 // lockAgent keeps other agents from an install root.
 func lockAgent(dir string) (unlock func(), err error) {
-	unlock, err = streams.LockFile(filepath.Join(dir, "agent.lock"))
+	const tries = 20
+	for range tries {
+		unlock, err = streams.LockFile(filepath.Join(dir, agentLock))
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // who asks whether an agent runs has it for a moment
+	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, cli.Failed(cli.Unavailable, "another edict agent keeps %s; stop it first", dir)

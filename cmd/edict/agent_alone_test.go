@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -71,4 +73,54 @@ func TestTheErrorOfAnAgentStaysInItsPlace(t *testing.T) {
 	a := agentCommands{&app{console: console{stdout: &out, format: formatTable}}}
 	require.Error(t, a.writeAgentStatus(agent.Status{State: agent.StatePolling, Error: "\x1b[2Jno\nState:        current"}))
 	require.Contains(t, out.String(), "Error:        \\x1b[2Jno\n              State:        current\n")
+}
+
+// TestWithoutAnAgentNothingIsCurrent: what it wrote last is of another time, however short.
+func TestWithoutAnAgentNothingIsCurrent(t *testing.T) {
+	dir := t.TempDir()
+	text, err := json.Marshal(agent.Status{Node: "web-1", State: agent.StateCurrent, Version: 7, ConfirmedAt: time.Now(), MaxAgeSeconds: 3600})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "status.json"), text, 0o600))
+	unlock, err := lockAgent(dir)
+	require.NoError(t, err)
+	code, out, errs := edict(t, "agent", "status", "--dir", dir)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "State:        current\n")
+	unlock()
+	code, out, _ = edict(t, "agent", "status", "--dir", dir)
+	require.Equal(t, cli.Differs, code)
+	require.Contains(t, out, "State:        stale\n")
+	require.Contains(t, out, "no agent runs")
+	code, out, _ = edict(t, "agent", "status", "--dir", dir, "-o", "json")
+	require.Equal(t, cli.Differs, code)
+	require.Contains(t, out, "no agent runs")
+	require.NoError(t, os.Remove(filepath.Join(dir, "agent.lock")))
+	_, out, _ = edict(t, "agent", "status", "--dir", dir)
+	require.Contains(t, out, "no agent runs")
+}
+
+// TestAnAgentThatWritesNoStatusIsThere, and who asks is told so.
+func TestAnAgentThatWritesNoStatusIsThere(t *testing.T) {
+	dir := t.TempDir()
+	code, _, errs := edict(t, "agent", "status", "--dir", dir)
+	require.Equal(t, cli.NotFound, code)
+	require.Contains(t, errs, "no agent with --apply has kept")
+	unlock, err := lockAgent(dir)
+	require.NoError(t, err)
+	defer unlock()
+	code, _, errs = edict(t, "agent", "status", "--dir", dir)
+	require.Equal(t, cli.Unreadable, code)
+	require.Contains(t, errs, "has written no status")
+}
+
+// TestWhoAsksWhetherAnAgentRunsKeepsNoneFromStarting, though it has the lock for a moment.
+func TestWhoAsksWhetherAnAgentRunsKeepsNoneFromStarting(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "agent.lock"))
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_SH))
+	time.AfterFunc(20*time.Millisecond, func() { _ = f.Close() }) // whenever it is, the lock is to be had
+	unlock, err := lockAgent(dir)
+	require.NoError(t, err)
+	unlock()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/enforce"
+	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/node"
 )
 
@@ -88,20 +89,26 @@ func (a agentCommands) agentStatusCommand() *cobra.Command {
 		Long: `Show what the agent of an install root has put in force. The exit code is 0 when the
 plane confirmed it recently and its events reach the agent. It is 1 when the state is
 stale, refused or none, or when the agent polls because the plane's events do not
-come, whether an agent runs or not.`,
+come. Where no agent runs it is stale at best.`,
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return cli.Usage(cmd, "--dir is required: the install root that the agent keeps")
 			}
 			s, err := agent.ReadStatus(tree.Disk{}, dir)
+			runs, unasked := streams.FileLocked(filepath.Join(dir, agentLock))
 			switch {
+			case errors.Is(err, fs.ErrNotExist) && runs:
+				return cli.Failed(cli.Unreadable, "the agent that keeps %s has written no status: it has just begun, or there is no room for it, as its log says, or it runs without --apply", dir)
 			case errors.Is(err, fs.ErrNotExist):
 				return cli.Failed(cli.NotFound, "no agent with --apply has kept %s", dir)
 			case err != nil:
 				return cli.Failed(cli.Unreadable, "%v", err)
 			}
-			return a.writeAgentStatus(s.At(time.Now()))
+			if s = s.At(time.Now()); !runs && (unasked == nil || errors.Is(unasked, fs.ErrNotExist)) {
+				s = s.Unattended()
+			}
+			return a.writeAgentStatus(s)
 		},
 	}
 	agentDir(cmd, &dir)

@@ -30,8 +30,9 @@ type watched struct {
 	RevisionID  *uuid.UUID      `json:"revision_id"`
 	Fingerprint *string         `json:"fingerprint"`
 	Rules       json.RawMessage `json:"rules"`
-	Verified    bool            `json:"verified"`        // what does not verify is never shown
-	Again       bool            `json:"again,omitempty"` // this watch showed it already, or began with it
+	Omitted     int             `json:"rules_omitted,omitempty"` // further rules, which plain ones cannot say
+	Verified    bool            `json:"verified"`                // what does not verify is never shown
+	Again       bool            `json:"again,omitempty"`         // this watch showed it already, or began with it
 }
 
 // shownRows are what a watch showed of each policy last, to know what is sent once more.
@@ -76,7 +77,8 @@ has is asked for instead.
 With -o json, each event is one line:
   {"seq","type","policy_id","revision_id","fingerprint","rules","verified":true}
 where seq is the event id, as a string of decimal digits, and "again":true is of what
-is sent once more.
+is sent once more. "rules_omitted" counts the policy's rules that plain ones cannot say,
+such as those with selectors: they are in the node's state.
 
 While the events that come over SSE cannot be read, the state is pulled every 30 s
 instead, and shown when the rules changed.
@@ -252,6 +254,7 @@ func (a nodeCommands) tellEvent(e node.Event, shown shownRows, names func(id uui
 	if p := e.Policy; p != nil {
 		fp := base64.StdEncoding.EncodeToString(p.Fingerprint[:])
 		w.PolicyID, w.RevisionID, w.Fingerprint, w.Rules = &p.PolicyID, &p.RevisionID, &fp, p.Rules
+		w.Omitted = p.RulesOmitted
 		w.Again = shown.again(p) || e.Again
 	}
 	switch a.format {
@@ -291,8 +294,8 @@ func (a nodeCommands) tellEventTo(w watched, pulled *node.State, names func(id u
 		if w.Again {
 			event = "again"
 		}
-		id, rules, fp = names(*w.PolicyID), fmt.Sprint(len(list)), *w.Fingerprint
-		if len(list) == 0 {
+		id, rules, fp = names(*w.PolicyID), fmt.Sprint(len(list)+w.Omitted), *w.Fingerprint
+		if len(list)+w.Omitted == 0 {
 			event, fp = "dropped", "-"
 		}
 	} else if pulled != nil {

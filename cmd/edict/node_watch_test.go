@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,6 +37,22 @@ func TestAWatchMarksWhatIsSentOnceMore(t *testing.T) {
 			marked = append(marked, strings.Contains(out.String(), again))
 		}
 		require.Equal(t, []bool{false, true, false, false, false, true}, marked, format)
+	}
+}
+
+// A policy whose rules name peers by selector alone has no plain rule, and is no less the node's.
+func TestAPolicyWithoutPlainRulesIsNotDropped(t *testing.T) {
+	t.Parallel()
+	for omitted, want := range map[int]string{0: "dropped", 3: "policy_updated"} {
+		var out bytes.Buffer
+		a := nodeCommands{&app{console: console{stdout: &out, format: formatTable}}}
+		e := node.Event{ID: 1, Type: node.TypePolicyUpdated, Policy: &artifact.PolicyPayload{Rules: json.RawMessage("[]"), RulesOmitted: omitted}}
+		require.NoError(t, a.tellEvent(e, shownRows{}, func(uuid.UUID) string { return "web" }))
+		require.Regexp(t, fmt.Sprintf(`%s +web +%d `, want, omitted), out.String())
+		out.Reset()
+		a.format = formatJSON
+		require.NoError(t, a.tellEvent(e, shownRows{}, nil))
+		require.Equal(t, omitted > 0, strings.Contains(out.String(), `"rules_omitted":3`), out.String())
 	}
 }
 

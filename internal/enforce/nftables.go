@@ -95,9 +95,9 @@ func (e *MismatchError) Error() string {
 // Apply has the kernel hold r, and reads it back. It is one transaction: where it
 // fails the kernel holds what it held before. A change of what the kernel is known
 // to hold is tried first; where that fails, or meets what somebody else made of the
-// table, the table is replaced as a whole.
+// table, or takes too long, the table is replaced as a whole.
 func (n *Nftables) Apply(ctx context.Context, r *Ruleset) error {
-	if n.held != nil {
+	if n.held != nil && !r.slowFrom(n.held) {
 		tx := n.kernel.NewTransaction()
 		r.change(n.held, tx)
 		if tx.NumOperations() > 0 && n.kernel.Run(ctx, tx) != nil {

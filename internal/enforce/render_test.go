@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -82,6 +83,20 @@ func TestAPeerThatComesIsOneElement(t *testing.T) {
 }
 
 // Peers whose ports are the same and whose verdicts are not have a class each.
+// Where many peers go, nft takes longer to remove one after the other than to make the table anew:
+// for minutes a withdrawn policy would stay in force.
+func TestManyPeersThatGoAreNotRemovedOneByOne(t *testing.T) {
+	kernel := fakenft.New()
+	n := enforce.NewNftables(kernel)
+	for _, peers := range []int{3000, 2999, 100} {
+		r, err := enforce.Render(large(t, peers, 100))
+		require.NoError(t, err)
+		require.NoError(t, n.Apply(t.Context(), r))
+		require.Equal(t, peers != 2999, strings.Contains(kernel.LastTransaction.String(), "delete table"), peers)
+	}
+	require.NotContains(t, kernel.LastTransaction.String(), "delete element")
+}
+
 func TestClassesDifferByTheirVerdicts(t *testing.T) {
 	table := large(t, 2, 0)
 	for i, v := range []datapath.Verdict{datapath.Allow, datapath.Deny} {

@@ -24,3 +24,8 @@ func LockFile(path string) (release func(), err error) {
 	}
 	return l.release, nil
 }
+
+// FileLocked reports whether a process, this one too, has the lock of a file. It asks by taking
+// a lock that others may share, so who wants one for itself meanwhile is refused it. On systems
+// without flock nobody has one.
+func FileLocked(path string) (bool, error) { return locked(path) }

@@ -3,6 +3,7 @@
 package streams
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -24,3 +25,16 @@ func lockDir(path string) (*dirLock, error) {
 }
 
 func (l *dirLock) release() { l.f.Close() }
+
+func locked(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}

@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,10 +22,6 @@ import (
 	"github.com/edictdev/edict/node"
 	"github.com/edictdev/edict/policy"
 )
-
-// tableFile keeps the last table that was applied, verbatim, so that it is in
-// force again after a boot before the plane was asked.
-const tableFile = "table.json"
 
 // DefaultKernelPatience is many times what nft takes for the largest table.
 const DefaultKernelPatience = 5 * time.Minute
@@ -114,7 +109,8 @@ type Enforcer struct {
 	wake     chan struct{} // has room for one: the plane may have another table
 	causes   causes        // of the changes that were heard of since the last look
 
-	kept    []byte            // the table of the last life, which could not be applied; nil: it was
+	kept    []byte            // the table of the last life, which could not be applied; nil: it was, or cannot be read
+	spoilt  error             // why it could not be applied or read; nil: it was, or there is none
 	ruleset *enforce.Ruleset  // applied last; nil: none was
 	etag    string            // of its document, where the plane gave it in this life
 	written [sha256.Size]byte // of its document, as it was kept under etag
@@ -182,24 +178,13 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if err := e.root.sweep(tableFile, statusFile); err != nil {
 		opt.Log.Warn("the status cannot be written", "node", opt.Node, "error", err)
 	}
-	text, err := opt.FS.ReadFile(e.root.path(tableFile))
+	err := e.again(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		opt.Metrics.looked(e.status)
 		return e, nil
-	case err != nil:
-		return nil, &ConfigError{err}
-	}
-	if err := e.take(ctx, text); err == nil {
-		// What could not be kept was another table, which the plane confirmed.
-		if was, err := ReadStatus(opt.FS, opt.Dir); err == nil && was.Node == opt.Node && was.Fingerprint == e.status.Fingerprint {
-			e.status.ConfirmedAt = was.ConfirmedAt
-		}
-	} else {
-		e.kept = text
-		opt.Log.Error("the kept table cannot be applied; the plane is asked for one", "node", opt.Node, "error", err)
-		e.status.fail(err)
-		e.logged = e.status // that is said
+	case err != nil && ctx.Err() != nil:
+		return e, nil // it ends, and cut nft off: nobody knows what that did, and what was said last stays
 	}
 	e.status.hear(e.follower.StreamError())
 	e.logChange()
@@ -261,6 +246,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 			if err != nil {
 				pause := again.Next()
 				e.opt.Log.Warn("the plane cannot be followed; trying again", "node", e.opt.Node, "pause_seconds", pause.Round(time.Millisecond).Seconds(), "error", err)
+				e.changed() // nobody tells of changes until then
 				_ = backoff.Sleep(ctx, pause)
 			}
 		}
@@ -379,7 +365,7 @@ func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
 	drift, broken := e.restore(ctx)
 	// The plane may be away, and what kept the kernel from taking the table at a boot over.
 	if e.ruleset == nil && e.kept != nil && e.take(ctx, e.kept) == nil {
-		e.kept = nil
+		e.kept, e.spoilt = nil, nil
 	}
 	before := e.ruleset
 	err = e.fetch(ctx)
@@ -389,7 +375,7 @@ func (e *Enforcer) refresh(ctx context.Context) (drift, err error) {
 	if e.lost != nil {
 		err = &refusedError{fmt.Errorf("%w; it cannot be put right: %w", e.lost, err)}
 	}
-	return drift, err
+	return drift, e.since(ctx, err)
 }
 
 // restore has the kernel hold what was applied last.
@@ -437,36 +423,6 @@ func (e *Enforcer) fetch(ctx context.Context) error {
 	}
 	e.etag, e.written = got.ETag, sha256.Sum256(got.Body) // else it is asked for, and kept, again
 	return nil
-}
-
-// ask is what the plane is asked for: what is new beside the kept table. Where somebody took that
-// away, or changed it, a boot would put nothing in force, or another: the plane sends it whole.
-func (e *Enforcer) ask() client.TableQuery {
-	if e.etag == "" {
-		return client.TableQuery{Held: e.held()}
-	}
-	text, err := e.opt.FS.ReadFile(e.root.path(tableFile))
-	if err != nil || sha256.Sum256(text) != e.written {
-		return client.TableQuery{}
-	}
-	return client.TableQuery{StateQuery: client.StateQuery{ETag: e.etag}, Held: e.held()}
-}
-
-// held is the kept table, of which the plane may send the changes; nil: there is none.
-func (e *Enforcer) held() *client.HeldTable {
-	var held client.HeldTable
-	sum, err := base64.StdEncoding.DecodeString(e.status.Fingerprint)
-	if err != nil || e.status.unkept || copy(held.Fingerprint[:], sum) != len(held.Fingerprint) {
-		return nil
-	}
-	held.Read = func() ([]byte, error) {
-		text, err := e.opt.FS.ReadFile(e.root.path(tableFile))
-		if err != nil {
-			return nil, err
-		}
-		return enforce.Contents(text)
-	}
-	return &held
 }
 
 // refusedError: there is a table, and it is not in force.

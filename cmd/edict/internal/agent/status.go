@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,16 @@ func (s Status) At(now time.Time) Status {
 	return s
 }
 
+// Unattended is the status where no agent runs: nobody sees any more what the plane serves, and
+// what others make of the rules.
+func (s Status) Unattended() Status {
+	if s.State == StateCurrent || s.State == StatePolling {
+		s.State = StateStale
+	}
+	s.Error = strings.TrimSuffix("no agent runs: what the plane serves since is not known, nor whether the kernel still holds this; start it\n"+s.Error, "\n")
+	return s
+}
+
 func (s *Status) apply(t *enforce.Table, elements int, now time.Time) {
 	s.State, s.Version, s.Fingerprint, s.Elements, s.Error = StateCurrent, t.Version, t.Fingerprint, elements, ""
 	s.AppliedAt = now
@@ -123,7 +134,11 @@ func (s *Status) fail(err error) {
 func (e *Enforcer) keepStatus() error {
 	text, err := json.MarshalIndent(e.status, "", "  ")
 	if err == nil {
-		err = artifact.ReplaceFile(e.opt.FS, e.root.path(statusFile), append(text, '\n'))
+		text, path := append(text, '\n'), e.root.path(statusFile)
+		// Without room for two of them the old one makes way: it says what is not so any more.
+		if err = artifact.ReplaceFile(e.opt.FS, path, text); err != nil && e.root.sweep(statusFile) == nil && e.opt.FS.RemoveAll(path) == nil {
+			err = e.opt.FS.WriteFile(path, text)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
@@ -137,7 +152,11 @@ func ReadStatus(files interface{ ReadFile(string) ([]byte, error) }, dir string)
 	if err != nil {
 		return s, err
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
+	err = json.Unmarshal(text, &s)
+	if err == nil && (s.Node == "" || !slices.Contains(states, s.State)) {
+		err = errors.New("it is no status of an agent")
+	}
+	if err != nil {
 		return s, fmt.Errorf("%s: %w; an agent that runs writes it anew within 30 s", filepath.Join(dir, statusFile), err)
 	}
 	return s, nil

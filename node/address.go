@@ -1,0 +1,39 @@
+package node
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// AddressError means that there is no server by that address, and never will be: it is not one.
+type AddressError struct {
+	Server string // without a password that it may have
+	What   string // one that it could be
+}
+
+// Error says what an address is.
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%.200q is not the address of a server; it is one such as %s", e.Server, e.What)
+}
+
+// checkAddress refuses what is no address of a plane.
+func checkAddress(server string) error {
+	u, err := url.Parse(server)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		if _, err = strconv.ParseUint(u.Port(), 10, 16); err == nil || u.Port() == "" {
+			return nil
+		}
+	}
+	return &AddressError{shown(server), "http://127.0.0.1:8080"}
+}
+
+// shown is an address without the user and password that it may have.
+func shown(server string) string {
+	at := strings.LastIndexByte(server, '@')
+	if scheme, _, found := strings.Cut(server, "://"); found && at >= 0 {
+		return scheme + "://" + server[at+1:]
+	}
+	return server[at+1:]
+}
