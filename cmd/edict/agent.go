@@ -129,7 +129,6 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 		return err
 	}
 	cli.OutliveReaders()
-	a.serves.Store(true)
 	shown, err := a.creds.http(cmd, c.Server())
 	if err != nil {
 		return err
@@ -153,6 +152,7 @@ func (a agentCommands) agent(cmd *cobra.Command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	a.serves.Store(true)
 	return a.runAgent(cmd.Context(), opts, enf, page, log)
 }
 

@@ -29,12 +29,17 @@ segment that is read is proved; no plane is asked.`,
 		Example: `  edict log cat ./archive --from 4700
   edict log cat ./archive -o json | jq -r '.body | fromjson? | .type?'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case !cmd.Flags().Changed("until"):
+				until = math.MaxUint64
+			case until == 0:
+				return cli.Usage(cmd, "--until 0: the first event of a log is 1, and an archive begins with 1 or later")
+			case from > until:
+				return cli.Usage(cmd, "--from %d is behind --until %d: no event lies between", from, until)
+			}
 			ar, err := archive.Open(cmd.Context(), args[0])
 			if err != nil {
 				return err
-			}
-			if until == 0 {
-				until = math.MaxUint64
 			}
 			return a.cat(cmd.Context(), ar.Between(from, until))
 		},

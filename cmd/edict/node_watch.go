@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/node"
@@ -235,9 +235,9 @@ func (a nodeCommands) tellConnected(address string) func(after policy.EventID) {
 
 // readKeys reads the keys to trust.
 func readKeys(file string) (*artifact.TrustSet, error) {
-	text, err := os.ReadFile(file)
+	text, err := document.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(document.Unreadable(file, err).String())
 	}
 	keys, err := node.ParseKeys(text)
 	if err == nil && len(keys.Keys(artifact.PlanePolicy)) == 0 {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/artifact"
+	"github.com/edictdev/edict/cmd/edict/internal/document"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/compiler/rete"
 	"github.com/edictdev/edict/internal/projector"
@@ -48,9 +48,9 @@ func keyPin(text string) ([]resource.Signer, error) {
 
 // filePin reads the certificate of a signer, or the trust pin of a bundle.
 func filePin(path string) ([]resource.Signer, error) {
-	text, err := os.ReadFile(path)
+	text, err := document.ReadFile(path)
 	if err != nil {
-		return nil, cli.Failed(cli.Unreadable, "--trust: %v", err)
+		return nil, cli.Failed(cli.Unreadable, "--trust: %v", document.Unreadable(path, err))
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		pin, err := artifact.ParsePin(text)

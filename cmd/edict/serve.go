@@ -128,7 +128,6 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 		return err
 	}
 	cli.OutliveReaders()
-	a.serves.Store(true)
 	f.opt.Log, f.opt.Version = log, version()
 	stopTracing := a.trace(cmd.Context(), &f.opt)
 	defer stopTracing()
@@ -145,6 +144,7 @@ func (a serveCommands) serve(cmd *cobra.Command, f serveFlags) error {
 	mine := false
 	f.opt.Checked = func() error {
 		mine = true
+		a.serves.Store(true)
 		return clearReady(f.readyFile)
 	}
 	go keepThrifty(cmd.Context())

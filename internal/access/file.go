@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type written struct {
 
 // ReadFile reads a file of principals. It names every fault.
 func ReadFile(path string) (File, error) {
-	body, err := os.ReadFile(path)
+	body, err := readWhole(path)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +46,24 @@ func ReadFile(path string) (File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
+}
+
+// maxWhole bounds a file that is held as a whole, in bytes: what is larger is not the file that
+// was meant, and a device has no end.
+const maxWhole = 64 << 20
+
+// readWhole reads a file, or what a pipe gives.
+func readWhole(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxWhole+1))
+	if err == nil && len(text) > maxWhole {
+		err = fmt.Errorf("%s is larger than %d MiB; name the file that was meant", path, maxWhole>>20)
+	}
+	return text, err
 }
 
 func parseFile(body []byte) (File, error) {

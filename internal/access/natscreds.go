@@ -137,7 +137,7 @@ func (k *NATSKeys) Revoke(ctx context.Context, what string) (user string, err er
 // CheckNATSCreds says why a file is none of credentials of a NATS user. That a server lets
 // them in only the server knows.
 func CheckNATSCreds(path string) error {
-	text, err := os.ReadFile(path)
+	text, err := readWhole(path)
 	if err != nil {
 		return err
 	}

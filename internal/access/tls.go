@@ -115,7 +115,7 @@ func serverTLS(pair ...tls.Certificate) *tls.Config {
 
 // ReadCA reads authorities from a PEM file.
 func ReadCA(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := readWhole(path)
 	if err != nil {
 		return nil, err
 	}

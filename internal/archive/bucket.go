@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -56,11 +57,13 @@ type bucket struct {
 // openBucket reads a URL s3://bucket/prefix, or of one segment. The store, its region and
 // the credentials are what the environment, or the files of its usual clients say.
 func openBucket(ctx context.Context, text string) (at *bucket, only string, err error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() != "" {
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(text, bucketScheme), "/")
+	// The prefix is no part of a URL, in which %20 is a space: clients of stores take it as it
+	// is written. But what a URL may have besides is not meant, and may be a secret.
+	if name == "" || strings.ContainsAny(name, "@:%") || strings.ContainsAny(text, "?#") || strings.ContainsFunc(text, unicode.IsControl) {
 		return nil, "", errors.New("an archive in a bucket is named s3://BUCKET or s3://BUCKET/PREFIX, without credentials, which come from the environment or a file (docs/archive.md)")
 	}
-	prefix := strings.Trim(u.Path, "/")
+	prefix = strings.Trim(prefix, "/")
 	if _, ok := firstOf(prefix); ok {
 		prefix, only = path.Split(prefix)
 		prefix = strings.Trim(prefix, "/")
@@ -68,7 +71,7 @@ func openBucket(ctx context.Context, text string) (at *bucket, only string, err 
 	if prefix != "" {
 		prefix += "/"
 	}
-	at = &bucket{name: u.Host, prefix: prefix}
+	at = &bucket{name: name, prefix: prefix}
 	if err = at.openStore(ctx, patience); err != nil {
 		return nil, "", &BucketError{at.String(), err}
 	}

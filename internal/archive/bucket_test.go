@@ -177,7 +177,7 @@ func TestAStoreThatGoesAwayIsNoFaultOfItsArchive(t *testing.T) {
 }
 
 func TestAURLOfABucketHasNoSecrets(t *testing.T) {
-	for _, text := range []string{"s3://", "s3:///x", "s3://key:hidden@bucket/x", "s3://bucket/x?secret=hidden", "s3://bucket:9000/x", "s3://bucket/x#hidden"} {
+	for _, text := range []string{"s3://", "s3:///x", "s3://key:hidden@bucket/x", "s3://bucket/x?secret=hidden", "s3://bucket:9000/x", "s3://bucket/x#hidden", "s3://a%41/x", "s3://bucket/a\nb"} {
 		_, err := Open(t.Context(), text)
 		require.ErrorContains(t, err, "s3://BUCKET/PREFIX", text)
 		require.NotContains(t, err.Error(), "hidden")
@@ -188,4 +188,15 @@ func TestAURLOfABucketHasNoSecrets(t *testing.T) {
 	_, err = Open(t.Context(), inBucket)
 	require.ErrorContains(t, err, "AWS_ENDPOINT_URL")
 	require.False(t, strings.Contains(err.Error(), "hidden"))
+}
+
+// TestThePrefixOfABucketIsTakenAsItIs, as the store's other clients take it, and so that what
+// is shown of it names it again.
+func TestThePrefixOfABucketIsTakenAsItIs(t *testing.T) {
+	for _, text := range []string{"s3://bucket/100%", "s3://bucket/a%20b", "s3://bucket/a b", "s3://bucket/%2e%2e/x"} {
+		at, only, err := openBucket(t.Context(), text)
+		require.NoError(t, err, text)
+		require.Equal(t, text+"/", at.String())
+		require.Empty(t, only)
+	}
 }

@@ -175,13 +175,18 @@ func (q Question) foreign(seq uint64) Answer {
 }
 
 // means reports whether a question is about the event with this body. The digest
-// says so alone, if it is given: of a body that cannot be read no id is known.
+// says so alone, if it is given. Of a body that cannot be read no id is known: one that has
+// the id somewhere is its producer's, who learns what is wrong with it.
 func (q Question) means(body []byte, id string) bool {
 	if q.SHA256 != "" {
 		sum := sha256.Sum256(body)
 		return strings.EqualFold(q.SHA256, hex.EncodeToString(sum[:]))
 	}
-	return q.EventID == "" || strings.EqualFold(q.EventID, id)
+	if q.EventID == "" || strings.EqualFold(q.EventID, id) {
+		return true
+	}
+	quoted, err := json.Marshal(q.EventID)
+	return id == "" && err == nil && bytes.Contains(bytes.ToLower(body), bytes.ToLower(quoted))
 }
 
 // judged waits for the verdict on an event of the project.

@@ -57,6 +57,8 @@ func TestAnAnswerSaysWhatTheFoldMadeOfAnEvent(t *testing.T) {
 	for _, body := range [][]byte{strange, odd} {
 		require.NoError(t, p.Apply([]streams.Message{j.raw("edict.log."+tenant(1).String()+".node.a", body)}))
 	}
+	const unfit = `{"id":"Job-7","type":"node_removed","project_id":"%s","node_id":"a"}` // no id of an event, and its producer's all the same
+	require.NoError(t, p.Apply([]streams.Message{j.raw("edict.log."+tenant(1).String()+".node.a", fmt.Appendf(nil, unfit, tenant(1)))}))
 	j.add(revise(t, 4, 1, 3, 3, 0, "db", "role=db", 80)) // not folded yet
 	sum := sha256.Sum256(j.msgs[0].Body)
 	mine, foreign := tenant(1).String(), tenant(2).String()
@@ -72,14 +74,17 @@ func TestAnAnswerSaysWhatTheFoldMadeOfAnEvent(t *testing.T) {
 		"an event of a type that is none": {mine, "6", fmt.Sprintf(`{"event_id":%q}`, evt(5)), Answer{Seq: 6, EventID: evt(5).String(), Type: "node_renamed", Verdict: "rejected", Code: "unknown_type"}},
 		"an event about a bad id":         {mine, "7", fmt.Sprintf(`{"event_id":%q}`, loud), Answer{Seq: 7, EventID: strings.ToLower(loud), Type: "node_removed", Verdict: "rejected", Code: "invalid"}},
 		"an unreadable event, its digest": {mine, "5", fmt.Sprintf(`{"event_id":%q,"sha256":"%x"}`, evt(9), sha256.Sum256([]byte("{"))), Answer{Seq: 5, Verdict: "rejected", Code: "undecodable"}},
+		"an id that is none, and its own": {mine, "8", `{"event_id":"job-7"}`, Answer{Seq: 8, Type: "node_removed", Verdict: "rejected", Code: "invalid"}},
+		"a part of an id that is none":    {mine, "8", `{"event_id":"job"}`, Answer{Seq: 8, Type: "node_removed", Verdict: "rejected", Code: "duplicate_id"}},
+		"an unreadable event, another id": {mine, "5", fmt.Sprintf(`{"event_id":%q}`, evt(9)), Answer{Seq: 5, Verdict: "rejected", Code: "duplicate_id"}},
 		"the very event that is meant":    {mine, "1", fmt.Sprintf(`{"event_id":%q,"sha256":"%X"}`, evt(1), sum), Answer{Seq: 1, EventID: evt(1).String(), Type: kind, Verdict: "applied"}},
 		"an event with another body":      {mine, "3", `{"sha256":"` + hex.EncodeToString(sum[:]) + `"}`, Answer{Seq: 3, EventID: evt(2).String(), Type: kind, Verdict: "rejected", Code: "duplicate_id"}},
 		"an event with another id":        {mine, "1", fmt.Sprintf(`{"event_id":%q}`, evt(2)), Answer{Seq: 1, EventID: evt(1).String(), Type: kind, Verdict: "rejected", Code: "duplicate_id"}},
-		"an event not folded yet":         {mine, "8", "", Answer{Seq: 8, EventID: evt(4).String(), Type: kind, Code: "behind"}},
+		"an event not folded yet":         {mine, "9", "", Answer{Seq: 9, EventID: evt(4).String(), Type: kind, Code: "behind"}},
 		"an event of another project":     {foreign, "1", "", Answer{Seq: 1, Code: "event_not_found"}},
 		"another project's, and its body": {foreign, "1", `{"sha256":"` + hex.EncodeToString(sum[:]) + `"}`, Answer{Seq: 1, Verdict: "rejected", Code: "duplicate_id"}},
 		"a part of a project":             {mine[:8], "1", "", Answer{Seq: 1, Code: "event_not_found"}},
-		"an event that is not there":      {mine, "9", `{"sha256":"` + hex.EncodeToString(sum[:]) + `"}`, Answer{Seq: 9, Code: "event_not_found"}},
+		"an event that is not there":      {mine, "10", `{"sha256":"` + hex.EncodeToString(sum[:]) + `"}`, Answer{Seq: 10, Code: "event_not_found"}},
 		"no sequence":                     {mine, "x", "", Answer{Code: "bad_request"}},
 		"the sequence zero":               {mine, "0", "", Answer{Code: "bad_request"}},
 		"a misspelt member":               {mine, "1", `{"sha":"1"}`, Answer{Seq: 1, Code: "bad_request"}},

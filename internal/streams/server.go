@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"golang.org/x/time/rate"
 
 	"github.com/edictdev/edict/internal/fault"
 )
@@ -199,7 +198,7 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("embedded server: %w", err)
 	}
-	lines := &serverLog{log: s.opt.Log, crowded: rate.Sometimes{Interval: time.Minute}}
+	lines := newServerLog(s.opt.Log)
 	ns.SetLoggerV2(lines, false, false, false)
 	ns.Start()
 	if err := awaitServer(ns, lines); err != nil {

@@ -116,7 +116,7 @@ func TestCloseMayBeCalledTwiceAndRestartNotAfterIt(t *testing.T) {
 
 func TestTheServersLinesReachTheLogAtTheirLevel(t *testing.T) {
 	var out bytes.Buffer
-	l := &serverLog{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	l := newServerLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	l.Noticef("starting %d", 1)
 	l.Debugf("detail")
 	l.Tracef("wire")

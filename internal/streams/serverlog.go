@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"golang.org/x/time/rate"
@@ -19,11 +21,24 @@ import (
 type serverLog struct {
 	log     *slog.Logger
 	crowded rate.Sometimes // warns of clients that are refused since there are too many
+	clients *rate.Limiter  // of lines about single clients
 
 	mu    sync.Mutex
 	fatal error
 	store error // the first line that says that a store takes nothing more
 }
+
+// Lines about single clients that are said at once, and each second. One client may cause any
+// number, and each is written before the server goes on.
+const clientBurst, clientRate = 30, 1
+
+func newServerLog(log *slog.Logger) *serverLog {
+	return &serverLog{log: log, crowded: rate.Sometimes{Interval: time.Minute}, clients: rate.NewLimiter(clientRate, clientBurst)}
+}
+
+// aboutClient begins every line of the server about one client. What follows has words of the
+// client's own: its name, its subjects, and what it sent that is no protocol.
+var aboutClient = regexp.MustCompile(`^\S* - (cid|wid|mid|mid_ws|rid|gid|lid|lid_ws):\d+`)
 
 // storeFailures are what the server says when a stream could not write. It
 // tells publishers nothing then: their messages stay without an answer.
@@ -37,7 +52,7 @@ func (l *serverLog) storeFailure() error {
 }
 
 func (l *serverLog) noteStore(text string) {
-	if !slices.ContainsFunc(storeFailures, func(s string) bool { return strings.Contains(text, s) }) {
+	if aboutClient.MatchString(text) || !slices.ContainsFunc(storeFailures, func(s string) bool { return strings.Contains(text, s) }) {
 		return
 	}
 	l.mu.Lock()
@@ -65,6 +80,12 @@ func (l *serverLog) line(level slog.Level, format string, v []any) string {
 	case strings.Contains(text, server.ErrTooManyConnections.Error()):
 		level = slog.LevelDebug
 		l.crowded.Do(func() { level = slog.LevelWarn })
+	case level >= slog.LevelWarn && aboutClient.MatchString(text):
+		if !l.clients.Allow() {
+			level = slog.LevelDebug
+		} else if l.clients.Tokens() < 1 {
+			text += "; for a second, others like it are left out"
+		}
 	}
 	l.log.Log(context.Background(), level, "the NATS server reports", "detail", text, "component", "nats-server")
 	return text

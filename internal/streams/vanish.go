@@ -99,5 +99,5 @@ func newestBlock(dir string) (newest uint64) {
 
 func vanished(name string) error {
 	return &DamagedError{Damage: DamageGone, Detail: fmt.Sprintf(
-		"%s was removed or replaced while the plane ran: what was acknowledged since is lost, and all of the log if no copy is left; stop the plane, put the directory back, start again", name)}
+		"%s was removed or replaced while the plane ran, or the stream was purged: what was acknowledged since is lost, and all of the log if no copy is left; stop the plane, put the directory back, or restore a backup, start again", name)}
 }

@@ -70,6 +70,11 @@ func TestTheExampleProvesWhoItIs(t *testing.T) {
 		Principal: policy.Principal{Kind: policy.Service, Tokens: []policy.Token{kept}},
 		Relations: []policy.Relation{operator, manage},
 	}}
+	page, err := os.ReadFile("../../producers.md")
+	require.NoError(t, err)
+	for _, r := range principals["cmdb"].Relations { // what it needs stands where a reader is told to run it
+		require.Contains(t, string(page), "--relation "+strings.Replace(r.String(), project, "$PROJECT", 1)+" ", "docs/producers.md")
+	}
 	require.NoError(t, principals.Write(filepath.Join(dir, "access.json")))
 	who := access{principal: "cmdb", token: filepath.Join(dir, "cmdb.token")}
 	require.NoError(t, os.WriteFile(who.token, []byte(text+"\n"), 0o600))
