@@ -78,7 +78,6 @@ func TestANumberOutOfRangeIsNamed(t *testing.T) {
 		set   func(*Config)
 	}{
 		{"Partitions", func(c *Config) { c.Partitions = []int{3, -1} }},
-		{"Partitions", func(c *Config) { c.Partitions = []int{64} }},
 		{"Past", func(c *Config) { c.Past = -1 }},
 		{"PastBytes", func(c *Config) { c.PastBytes = -1 }},
 		{"HubBytes", func(c *Config) { c.HubBytes = -1 }},
@@ -97,6 +96,13 @@ func TestANumberOutOfRangeIsNamed(t *testing.T) {
 	}
 	_, err := Config{Data: "data", Partitions: []int{0, 63}}.options()
 	require.NoError(t, err)
+}
+
+// How many partitions there are the log says, and a log may have been made with more
+// than a plane gives it.
+func TestAPartitionThatTheLogDoesNotHaveIsNamed(t *testing.T) {
+	_, err := Open(t.Context(), Config{Data: t.TempDir(), HTTP: None, Relaxed: true, Partitions: []int{63, 64}})
+	require.ErrorContains(t, err, "64 are none of the plane's 64 partitions, which are 0-63")
 }
 
 func TestAFieldThatCannotBeIsNamed(t *testing.T) {

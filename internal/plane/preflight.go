@@ -73,7 +73,7 @@ func (o Options) checkKey() error {
 // checkAnnounced refuses partitions that a plane does not have: nobody would publish
 // those that were meant.
 func (o Options) checkAnnounced(partitions int) error {
-	none := slices.DeleteFunc(slices.Clone(o.Announce), func(id int) bool { return id < partitions })
+	none := slices.DeleteFunc(slices.Clone(o.Announce), func(id int) bool { return 0 <= id && id < partitions })
 	if len(none) == 0 {
 		return nil
 	}
