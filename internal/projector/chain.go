@@ -151,13 +151,7 @@ func (p *Projector) newVerifier() *verifier {
 // take prepares messages and returns those that may be folded, which come before the
 // fault that the error names.
 func (v *verifier) take(msgs []streams.Message) ([]entry, error) {
-	entries, stop := prepareFrom(msgs, v.next)
-	if v.ours != nil && len(entries) > 0 { // an entry has no headers any more
-		first := slices.IndexFunc(msgs, func(m streams.Message) bool { return m.Seq == v.next })
-		for i := range entries {
-			entries[i].ours = v.ours(&msgs[first+i])
-		}
-	}
+	entries, stop := prepareFrom(msgs, v.next, v.ours)
 	v.next += uint64(len(entries))
 	confirmed, err := v.witness.pass(&v.chain, entries)
 	weight := v.weight + weigh(entries)

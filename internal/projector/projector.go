@@ -84,20 +84,22 @@ func (p *Projector) broken() error {
 }
 
 // prepareFrom prepares the messages from sequence next on, up to the first that
-// cannot be folded. What is refused here has changed nothing.
-func prepareFrom(msgs []streams.Message, next uint64) ([]entry, error) {
+// cannot be folded. What is refused here has changed nothing. ours is Metrics.Ours.
+func prepareFrom(msgs []streams.Message, next uint64, ours func(*streams.Message) bool) ([]entry, error) {
 	entries := make([]entry, 0, len(msgs))
-	for _, m := range msgs {
+	for i := range msgs {
+		m := &msgs[i]
 		if m.Seq < next {
 			continue
 		}
 		if m.Seq != next {
 			return entries, fmt.Errorf("log continues at %d, not at %d: it lacks events; stop and verify it", m.Seq, next)
 		}
-		e, err := prepare(m)
+		e, err := prepare(*m)
 		if err != nil {
 			return entries, err
 		}
+		e.ours = ours != nil && ours(m) // lighten takes the headers
 		e.lighten()
 		entries = append(entries, e)
 		next++

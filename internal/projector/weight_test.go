@@ -48,10 +48,10 @@ func TestWhatWaitsForALinkIsBoundedInBytes(t *testing.T) {
 // Nothing is left of the body of what is no event, or is none of a revision.
 func TestWhatIsNoEventWeighsNothing(t *testing.T) {
 	const size = 1 << 16
-	entries, err := prepareFrom(heavy(t, 4, size, "x"), 1)
+	entries, err := prepareFrom(heavy(t, 4, size, "x"), 1, nil)
 	require.NoError(t, err)
 	require.Equal(t, 4*lightest, weigh(entries))
-	good, err := prepareFrom(heavy(t, 4, size, ""), 1)
+	good, err := prepareFrom(heavy(t, 4, size, ""), 1, nil)
 	require.NoError(t, err)
 	require.Greater(t, weigh(good), 4*size)
 	for _, e := range append(entries, good...) {
@@ -89,9 +89,24 @@ func TestARevisionIsKeptWithoutItsWhiteSpace(t *testing.T) {
 	text := policy.Append(nil, e)
 	j := &journal{}
 	wide := j.raw(wire.Subject(e), append(append([]byte{}, text...), strings.Repeat(" \n", spacious)...))
-	entries, err := prepareFrom([]streams.Message{wide}, 1)
+	entries, err := prepareFrom([]streams.Message{wide}, 1, nil)
 	require.NoError(t, err)
 	require.Nil(t, entries[0].fault)
 	require.Equal(t, string(text), string(entries[0].msg.Body))
 	require.Equal(t, lightest+len(text), entries[0].weight)
+}
+
+// A reader may be given again what it had, between two events that are new.
+func TestWhatIsOursIsSaidOfItsOwnEvent(t *testing.T) {
+	p := open(t, nil)
+	defer p.Close()
+	msgs := heavy(t, 3, 0, "")
+	v := p.newVerifier()
+	v.ours = func(m *streams.Message) bool { return m.Seq == 3 }
+	entries, err := v.take([]streams.Message{msgs[0], msgs[1], msgs[0], msgs[1], msgs[2]})
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	for _, e := range entries {
+		require.Equal(t, e.msg.Seq == 3, e.ours, e.msg.Seq)
+	}
 }

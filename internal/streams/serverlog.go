@@ -40,6 +40,14 @@ func newServerLog(log *slog.Logger) *serverLog {
 // client's own: its name, its subjects, and what it sent that is no protocol.
 var aboutClient = regexp.MustCompile(`^\S* - (cid|wid|mid|mid_ws|rid|gid|lid|lid_ws):\d+`)
 
+// quoted are words of a client in other lines, such as a delay that is none. A line about a
+// store that fails quotes nothing.
+var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+
+// crowd is the rest of a line about a client that is refused since there are too many. It has no
+// name yet, so nobody's name is taken for it.
+var crowd = " - " + server.ErrTooManyConnections.Error()
+
 // storeFailures are what the server says when a stream could not write. It
 // tells publishers nothing then: their messages stay without an answer.
 var storeFailures = []string{"Critical write error", "failed to store a msg", "will be DISABLED", "disabling JetStream", "no space left"}
@@ -52,7 +60,11 @@ func (l *serverLog) storeFailure() error {
 }
 
 func (l *serverLog) noteStore(text string) {
-	if aboutClient.MatchString(text) || !slices.ContainsFunc(storeFailures, func(s string) bool { return strings.Contains(text, s) }) {
+	if aboutClient.MatchString(text) {
+		return
+	}
+	said := quoted.ReplaceAllString(text, "")
+	if !slices.ContainsFunc(storeFailures, func(s string) bool { return strings.Contains(said, s) }) {
 		return
 	}
 	l.mu.Lock()
@@ -74,13 +86,15 @@ const routine = "TTL state is outdated"
 
 func (l *serverLog) line(level slog.Level, format string, v []any) string {
 	text := fmt.Sprintf(format, v...)
+	client := aboutClient.FindString(text)
 	switch {
-	case strings.Contains(text, routine):
+	case client == "" && strings.Contains(text, routine):
 		level = slog.LevelDebug
-	case strings.Contains(text, server.ErrTooManyConnections.Error()):
+	case client == "":
+	case strings.HasPrefix(text[len(client):], crowd):
 		level = slog.LevelDebug
 		l.crowded.Do(func() { level = slog.LevelWarn })
-	case level >= slog.LevelWarn && aboutClient.MatchString(text):
+	case level >= slog.LevelWarn:
 		if !l.clients.Allow() {
 			level = slog.LevelDebug
 		} else if l.clients.Tokens() < 1 {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,6 +45,27 @@ func misbehave(t *testing.T, addr, says string) {
 	_, _ = io.Copy(io.Discard, c) // a reset is an end, too
 }
 
+// forgeDelay has the server complain about a delay, in a line that is about no client.
+func forgeDelay(t *testing.T, url, says string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.CreateStream(within(t), jetstream.StreamConfig{Name: "MINE", Subjects: []string{"MINE"}, Storage: jetstream.MemoryStorage})
+	require.NoError(t, err)
+	_, err = js.Publish(within(t), "MINE", nil)
+	require.NoError(t, err)
+	c, err := stream.CreateConsumer(within(t), jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	require.NoError(t, err)
+	m, err := c.Next()
+	require.NoError(t, err)
+	require.NoError(t, nc.Publish(m.Reply(), []byte("-NAK "+says)))
+	_, err = nc.RequestWithContext(within(t), m.Reply(), []byte("+ACK")) // answered behind the line
+	require.NoError(t, err)
+}
+
 // TestWhatAClientSaysIsNoFailureOfTheStore: the server's lines about a client have the name
 // that it gave itself, and what it sent that is no protocol, before anybody knew who it is. One that said "no
 // space left" had the server restarted, and every client cut off.
@@ -60,6 +83,9 @@ func TestWhatAClientSaysIsNoFailureOfTheStore(t *testing.T) {
 		}
 		require.Equal(t, 2, strings.Count(out.String(), text), "the lines are there: %s", out.String())
 	}
+	forgeDelay(t, s.ClientURL(), "no space left")
+	require.Contains(t, out.String(), "bad NAK delay value", "the line is there")
+	require.NoError(t, s.Failed())
 	s.lines.Errorf("Filestore [EDICT_LOG] Critical write error: %v", "no space left on device")
 	require.Error(t, s.Failed())
 }
@@ -80,4 +106,20 @@ func TestClientsDoNotFillTheLog(t *testing.T) {
 	l.Errorf("Filestore [EDICT_LOG] Critical write error: disk")
 	require.Greater(t, out.Len(), before, "what is about no client is always said")
 	require.Error(t, l.storeFailure())
+}
+
+// TestANameHidesNoLine: a client whose name is like a line of the server that is said rarely, or
+// not at all, is warned of like others, and a server that is full says so.
+func TestANameHidesNoLine(t *testing.T) {
+	var out bytes.Buffer
+	l := newServerLog(slog.New(slog.NewTextHandler(&out, nil)))
+	const full = "127.0.0.1:%d - cid:%d - maximum connections exceeded"
+	for i, name := range []string{routine, "maximum connections exceeded", "maximum connections exceeded"} {
+		l.Errorf("127.0.0.1:1 - cid:1 - %q - Publish Violation", name)
+		require.Equal(t, i+1, strings.Count(out.String(), "Publish Violation"), name)
+	}
+	l.Errorf(full, 2, 2)
+	require.Equal(t, 1, strings.Count(out.String(), "cid:2"), "a server that is full says so")
+	l.Errorf(full, 3, 3)
+	require.NotContains(t, out.String(), "cid:3", "once a minute")
 }
