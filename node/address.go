@@ -18,10 +18,17 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%.200q is not the address of a server; it is one such as %s", e.Server, e.What)
 }
 
-// checkAddress refuses what is no address of a plane.
-func checkAddress(server string) error {
+// checkAddress refuses what is no address of a plane. A client of the caller's may know other
+// schemes than HTTP's, such as one for a Unix socket.
+func checkAddress(server string, callers bool) error {
 	u, err := url.Parse(server)
-	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+	switch {
+	case err != nil:
+	case u.Scheme != "http" && u.Scheme != "https":
+		if callers && u.Scheme != "" && strings.HasPrefix(server[len(u.Scheme):], "://") {
+			return nil
+		}
+	case u.Host != "":
 		if _, err = strconv.ParseUint(u.Port(), 10, 16); err == nil || u.Port() == "" {
 			return nil
 		}

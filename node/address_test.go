@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,9 +36,46 @@ func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	}
 	require.ErrorAs(t, NewFollower("", self, Options{Trust: artifact.NewTrustSet()}).Run(ctx, func(Event) error { return nil }), new(*AddressError))
 	for _, server := range []string{"http://127.0.0.1:8080", "https://plane.example/below/", "http://[::1]:80", "http://:8080", "http://joe:secret@127.0.0.1"} {
-		require.NoError(t, checkAddress(server))
+		require.NoError(t, checkAddress(server, false))
 	}
 }
+
+// TestAClientMayKnowOtherSchemes, such as one for a Unix socket.
+func TestAClientMayKnowOtherSchemes(t *testing.T) {
+	p, plane := newPlane(t)
+	p.add(msg{5, web, rulesA})
+	known := strings.NewReplacer("pipe://plane", plane)
+	var reported atomic.Bool
+	pipes := new(http.Transport)
+	defer pipes.CloseIdleConnections()
+	pipes.RegisterProtocol("pipe", roundTrip(func(r *http.Request) (*http.Response, error) {
+		there, err := url.Parse(known.Replace(r.URL.String()))
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.URL, r.Host = there, there.Host
+		reported.Store(reported.Load() || r.Method == http.MethodPost)
+		return pipes.RoundTrip(r)
+	}))
+	hc := &http.Client{Transport: pipes}
+	opt := hasty(0)
+	opt.HTTP = hc
+	require.Equal(t, []policy.EventID{5}, ids(follow(t, NewFollower("pipe://plane", self, opt), 1)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := NewReporter("pipe://plane", self, ReporterOptions{HTTP: hc})
+	r.Send(policy.Report{Event: 5})
+	require.NoError(t, r.Run(ctx))
+	require.True(t, reported.Load())
+	for _, server := range []string{"localhost:8080", "plane.example", "http://", "://plane"} {
+		require.ErrorAs(t, NewFollower(server, self, opt).Run(t.Context(), func(Event) error { return nil }), new(*AddressError), server)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestWhatHasNoKeysIsAskedAgain: what stands in a plane's place for a moment, such as a portal, must not
 // leave the follower without keys for good.

@@ -156,7 +156,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 			defer f.own.CloseIdleConnections()
 		}
 		if f.documents.server != "" || f.opt.NATS == "" && !f.askKeys {
-			if err := checkAddress(f.documents.server); err != nil {
+			if err := checkAddress(f.documents.server, f.own == nil); err != nil {
 				f.setStreamError(err)
 				yield(Event{}, fmt.Errorf("follow node %s: %w", f.id, err))
 				return

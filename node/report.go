@@ -100,7 +100,7 @@ const lastTry = 2 * time.Second
 // Run sends reports until ctx ends, and then the one that waits. The error is an
 // *AddressError where the server's is none.
 func (r *Reporter) Run(ctx context.Context) error {
-	if err := checkAddress(r.server); err != nil {
+	if err := checkAddress(r.server, r.own == nil); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if r.own != nil {

@@ -82,7 +82,6 @@ func TestAPeerThatComesIsOneElement(t *testing.T) {
 	require.Contains(t, kernel.LastTransaction.String(), "add element inet edict ingress_ip { 10.0.0.201 : goto ")
 }
 
-// Peers whose ports are the same and whose verdicts are not have a class each.
 // Where many peers go, nft takes longer to remove one after the other than to make the table anew:
 // for minutes a withdrawn policy would stay in force.
 func TestManyPeersThatGoAreNotRemovedOneByOne(t *testing.T) {
@@ -97,6 +96,7 @@ func TestManyPeersThatGoAreNotRemovedOneByOne(t *testing.T) {
 	require.NotContains(t, kernel.LastTransaction.String(), "delete element")
 }
 
+// Peers whose ports are the same and whose verdicts are not have a class each.
 func TestClassesDifferByTheirVerdicts(t *testing.T) {
 	table := large(t, 2, 0)
 	for i, v := range []datapath.Verdict{datapath.Allow, datapath.Deny} {
