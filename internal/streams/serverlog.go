@@ -50,7 +50,7 @@ var crowd = " - " + server.ErrTooManyConnections.Error()
 
 // storeFailures are what the server says when a stream could not write. It
 // tells publishers nothing then: their messages stay without an answer.
-var storeFailures = []string{"Critical write error", "failed to store a msg", "will be DISABLED", "disabling JetStream", "no space left"}
+var storeFailures = []string{"Critical write error", "critical write error", "failed to store a msg", "will be DISABLED", "disabling JetStream", "no space left"}
 
 // storeFailure is the first such line.
 func (l *serverLog) storeFailure() error {

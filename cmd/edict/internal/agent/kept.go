@@ -50,7 +50,9 @@ func (e *Enforcer) since(ctx context.Context, err error) error {
 	if err == nil || e.ruleset != nil {
 		return err
 	}
-	if l, unlisted := e.opt.Kernel.List(ctx); unlisted == nil && l != nil {
+	// A kernel that took the plane's table, and made another of it, holds that.
+	took := errors.As(err, new(*enforce.MismatchError))
+	if l, unlisted := e.opt.Kernel.List(ctx); !took && unlisted == nil && l != nil {
 		err = fmt.Errorf("the kernel still holds the table from before the agent was started: %w", err)
 	}
 	if e.spoilt != nil {

@@ -47,6 +47,20 @@ func TestWhatAStartLeftIsSaidUntilATableIsApplied(t *testing.T) {
 	})
 }
 
+// What the kernel made of the plane's table, where that is not what it was given, is none of before.
+func TestWhatTheKernelMadeOfATableIsNotTheTableOfBefore(t *testing.T) {
+	b := newBench(t)
+	kernel, word := &forgetful{Kernel: b.kernel}, "443"
+	kernel.word.Store(&word)
+	b.through = kernel
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		s := next()
+		require.Contains(t, s.Error, "the kernel holds another ruleset than it was given")
+		require.NotContains(t, s.Error, "from before")
+	})
+}
+
 // What cannot be read is damaged: an agent that ended over it would leave the node without rules
 // though the plane answers.
 func TestAKeptTableThatCannotBeReadEndsNoAgent(t *testing.T) {
