@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // AddressError means that there is no server by that address, and never will be: it is not one.
@@ -33,14 +35,5 @@ func checkAddress(server string, callers bool) error {
 			return nil
 		}
 	}
-	return &AddressError{shown(server), "http://127.0.0.1:8080"}
-}
-
-// shown is an address without the user and password that it may have.
-func shown(server string) string {
-	at := strings.LastIndexByte(server, '@')
-	if scheme, _, found := strings.Cut(server, "://"); found && at >= 0 {
-		return scheme + "://" + server[at+1:]
-	}
-	return server[at+1:]
+	return &AddressError{wire.ShownServer(server), "http://127.0.0.1:8080"}
 }

@@ -391,6 +391,30 @@ type Partition struct {
 	UpTo      uint64 `json:"upto" doc:"The log sequence up to which it is published."` // log sequence up to which it is published
 }
 
+// Published sums up how far partitions are published: how many events the publisher that is
+// farthest behind had folded and not published when it was last heard of, and how many partitions
+// nobody publishes. What came since a worker was heard is not late. Of a publisher that is none
+// of the workers what it lacks of folded counts.
+func Published(all []Partition, workers []Worker, folded uint64) (behind uint64, nobodys int) {
+	said := make(map[string]uint64, len(workers))
+	for _, w := range workers {
+		said[w.Owner] = w.Applied
+	}
+	for _, p := range all {
+		due, known := said[p.Owner]
+		if !known || p.Owner == "" {
+			due = folded
+		}
+		switch {
+		case p.Publisher == "":
+			nobodys++
+		case p.UpTo < due:
+			behind = max(behind, due-p.UpTo)
+		}
+	}
+	return behind, nobodys
+}
+
 // Past is how far back this worker can say what nodes missed.
 type Past struct {
 	From    uint64 `json:"from" doc:"A node that resumes at this log sequence or below pulls; 0 when the past goes back to the first event."` // who resumes at this log sequence or below pulls; 0: nobody

@@ -25,19 +25,7 @@ func pastText(p resource.Past) string {
 
 // publishedText sums up how far messages to nodes are published on NATS.
 func publishedText(s resource.Status) string {
-	idle, most := 0, uint64(0)
-	for _, p := range s.Partitions {
-		due := s.Head
-		// Both are as its worker last said, so what was written since is not late.
-		if i := slices.IndexFunc(s.Workers, func(w resource.Worker) bool { return p.Owner != "" && w.Owner == p.Owner }); i >= 0 {
-			due = s.Workers[i].Applied
-		}
-		if p.Publisher == "" {
-			idle++
-		} else if p.UpTo < due {
-			most = max(most, due-p.UpTo)
-		}
-	}
+	most, idle := resource.Published(s.Partitions, s.Workers, s.Head)
 	text := cli.Counted(most, "event") + " behind"
 	if idle > 0 {
 		text += fmt.Sprintf(", %s that nobody publishes", cli.Counted(idle, "partition"))

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/snapshot"
 	"github.com/edictdev/edict/policy"
@@ -192,31 +193,15 @@ func (g *gauges) published(applied uint64, tell func(*prometheus.Desc, float64))
 	if g.Partitions == nil {
 		return
 	}
-	// What another worker published is known as of its lease, and so is what it had folded by
-	// then: what came since is not late. It is read first, as each publishes after it folds.
-	folded := map[string]uint64{}
+	var workers []resource.Worker
 	if g.Workers != nil {
-		for _, w := range g.Workers(applied) {
-			folded[w.Owner] = w.Applied
-		}
+		workers = g.Workers(applied) // before the partitions: each publishes after it folds
 	}
 	all, err := g.Partitions()
 	if err != nil {
 		return // nobody can say now
 	}
-	lag, unpublished := uint64(0), 0
-	for _, p := range all {
-		due, known := folded[p.Owner]
-		if !known {
-			due = applied
-		}
-		switch {
-		case p.Publisher == "":
-			unpublished++
-		case p.UpTo < due:
-			lag = max(lag, due-p.UpTo)
-		}
-	}
+	lag, unpublished := resource.Published(all, workers, applied)
 	tell(lagDesc, float64(lag))
 	tell(unpublishedDesc, float64(unpublished))
 }

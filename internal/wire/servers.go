@@ -7,13 +7,20 @@ import "strings"
 func ShownServers(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, p := range parts {
-		if at := strings.LastIndexByte(p, '@'); at >= 0 {
-			scheme, _, found := strings.Cut(p, "://")
-			if !found {
-				scheme = "nats"
-			}
-			parts[i] = scheme + "://" + p[at+1:]
+		if strings.Contains(p, "@") && !strings.Contains(p, "://") {
+			p = "nats://" + p
 		}
+		parts[i] = ShownServer(p)
 	}
 	return strings.Join(parts, ",")
+}
+
+// ShownServer is the address of one server without the user and password that it may hold, also
+// where it is no URL.
+func ShownServer(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if scheme, _, found := strings.Cut(address, "://"); found && at >= 0 {
+		return scheme + "://" + address[at+1:]
+	}
+	return address[at+1:]
 }
