@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,19 +160,28 @@ func TestTheRejectionsOfThePastAreNotCountedAgain(t *testing.T) {
 	rejected("invalid", time.Now().Add(-2*time.Hour))
 	rejected("undecodable", time.Now().Add(-time.Minute))
 	rejected("undecodable", time.Now().Add(time.Minute)) // the log's clock is ahead
+	require.InDelta(t, 0, sample(t, reg, "edict_rejected_events_total", "invalid"), 0)
+	require.InDelta(t, 2, sample(t, reg, "edict_rejected_events_total", "undecodable"), 0)
+}
+
+// sample is what a counter or gauge says, of these values of its labels, which are by name.
+func sample(t *testing.T, reg prometheus.Gatherer, name string, labels ...string) float64 {
+	t.Helper()
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "edict_rejected_events_total" {
-				want := 0.0
-				if m.GetLabel()[0].GetValue() == "undecodable" {
-					want = 2
-				}
-				require.InDelta(t, want, m.GetCounter().GetValue(), 0, "%v", m.GetLabel())
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			if f.GetName() == name && slices.Equal(values, labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
+	require.Failf(t, "no such sample", "%s %v", name, labels)
+	return 0
 }
 
 // Prometheus sees no increase in a series that appears with its first count, and a fault of
@@ -179,24 +189,12 @@ func TestTheRejectionsOfThePastAreNotCountedAgain(t *testing.T) {
 func TestTheFirstFaultOfARouteIsSeen(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	api.New(newPlane(t, func(d *api.Deps) { d.Metrics = api.NewMetrics(reg) }).deps)
-	families, err := reg.Gather()
+	all := api.Routes()
+	shown, err := testutil.GatherAndCount(reg, "edict_http_requests_total")
 	require.NoError(t, err)
-	shown := map[string]bool{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "edict_http_requests_total" {
-				labels := map[string]string{}
-				for _, l := range m.GetLabel() {
-					labels[l.GetName()] = l.GetValue()
-				}
-				require.Equal(t, "500", labels["status"], labels)
-				require.Zero(t, m.GetCounter().GetValue(), labels)
-				shown[labels["method"]+" "+labels["route"]] = true
-			}
-		}
-	}
-	for _, r := range api.Routes() {
-		require.True(t, shown[r.Method+" "+r.Pattern], "%s %s", r.Method, r.Pattern)
+	require.Equal(t, len(all), shown, "none but these")
+	for _, r := range all {
+		require.Zero(t, sample(t, reg, "edict_http_requests_total", r.Method, r.Pattern, "500"))
 	}
 }
 
@@ -218,16 +216,7 @@ func TestWhatAPublisherDidSinceItsLeaseIsNotLate(t *testing.T) {
 			return []resource.Worker{{Name: "w1", Owner: "A", Applied: 5}, {Name: "w2", Owner: "B", Applied: folded}}
 		},
 	}})
-	late := func() float64 {
-		families, err := reg.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			if f.GetName() == "edict_publish_lag_events" {
-				return f.GetMetric()[0].GetGauge().GetValue()
-			}
-		}
-		return -1
-	}
+	late := func() float64 { return sample(t, reg, "edict_publish_lag_events") }
 	require.Zero(t, late(), "it kept up when it was heard last")
 	folded = 4
 	require.EqualValues(t, 2, late(), "it had folded two that it had not published")

@@ -7,31 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/output"
 )
-
-// lockedBuffer takes the lines of a server, whose goroutines log at once.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // misbehave connects, sends what is no protocol, and waits until the server has said so in its
 // log and closed the connection.
@@ -70,7 +53,7 @@ func forgeDelay(t *testing.T, url, says string) {
 // that it gave itself, and what it sent that is no protocol, before anybody knew who it is. One that said "no
 // space left" had the server restarted, and every client cut off.
 func TestWhatAClientSaysIsNoFailureOfTheStore(t *testing.T) {
-	var out lockedBuffer
+	var out output.Buffer
 	s := startServer(t, ServerOptions{Relaxed: true, Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&out, nil))})
 	addr := strings.TrimPrefix(s.ClientURL(), "nats://")
 	for _, text := range storeFailures {

@@ -451,7 +451,7 @@ func TestAKeptTableIsNotCurrentBeforeThePlaneConfirmsIt(t *testing.T) {
 // What the plane confirmed was not what is in force after a boot.
 func TestAnOlderKeptTableWasNotConfirmed(t *testing.T) {
 	b := newBench(t)
-	disk := &fullDisk{}
+	disk := &fullDisk{file: "table.json.next"}
 	b.disk = disk
 	b.plane.put(tableOf(5, allowTCP(443)), nil)
 	b.life(func(next func() agent.Status) {
@@ -471,14 +471,15 @@ func TestAnOlderKeptTableWasNotConfirmed(t *testing.T) {
 	})
 }
 
-// fullDisk is a disk without room for a file, while it is full.
+// fullDisk is a disk without room for a file, one whose name ends so, while it is full.
 type fullDisk struct {
 	tree.Disk
+	file string
 	full atomic.Bool
 }
 
 func (d *fullDisk) WriteFile(name string, content []byte) error {
-	if d.full.Load() && strings.HasSuffix(name, "table.json.next") {
+	if d.full.Load() && strings.HasSuffix(name, d.file) {
 		return syscall.ENOSPC
 	}
 	return d.Disk.WriteFile(name, content)
@@ -487,7 +488,7 @@ func (d *fullDisk) WriteFile(name string, content []byte) error {
 // What is in force is right, whether or not there is room to keep it for the next boot.
 func TestATableThatCannotBeKeptIsInForceAllTheSame(t *testing.T) {
 	b, said := heard(t)
-	disk := &fullDisk{}
+	disk := &fullDisk{file: "table.json.next"}
 	b.disk = disk
 	b.plane.put(tableOf(5, allowTCP(443)), nil)
 	b.life(func(next func() agent.Status) {

@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -100,23 +97,10 @@ func TestAnAgentThatEndsWhileItStartsBlamesNobody(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// narrow is a disk with room for one file, while it is full: there is none for the next beside it.
-type narrow struct {
-	tree.Disk
-	full atomic.Bool
-}
-
-func (d *narrow) WriteFile(name string, content []byte) error {
-	if d.full.Load() && strings.HasSuffix(name, ".next") {
-		return syscall.ENOSPC
-	}
-	return d.Disk.WriteFile(name, content)
-}
-
 // On a full disk the status is the only one who can say that the table is not kept.
 func TestTheStatusOfAFullDiskIsNotThatOfBefore(t *testing.T) {
 	b := newBench(t)
-	disk := &narrow{}
+	disk := &fullDisk{file: ".next"} // room for one file, and for none beside it
 	b.disk = disk
 	b.plane.put(tableOf(5, allowTCP(443)), nil)
 	b.life(func(next func() agent.Status) {
