@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/issuer"
+	"github.com/edictdev/edict/policy"
 )
 
 // An issuer that takes a connection, or begins an answer, and says nothing more is away, as one
@@ -26,4 +30,57 @@ func TestAnIssuerThatSaysNothingIsAway(t *testing.T) {
 		require.ErrorAs(t, err, new(*AwayError), issuer)
 		require.ErrorContains(t, err, "issuer "+issuer)
 	}
+}
+
+// awayWhile is a way to an issuer that leads nowhere, or to a gateway without it, while how is set.
+type awayWhile struct {
+	next http.RoundTripper
+	how  func(r *http.Request) (*http.Response, error) // nil: it leads there
+}
+
+func (w *awayWhile) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.how != nil {
+		return w.how(r)
+	}
+	return w.next.RoundTrip(r)
+}
+
+// Nobody knows whether a token is good whose issuer cannot be asked for its keys: that is no
+// refusal, after which a client would throw it away.
+func TestATokenIsNotRefusedWhileItsIssuerIsAway(t *testing.T) {
+	for name, how := range map[string]func(r *http.Request) (*http.Response, error){
+		"no way there": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		"a gateway without it": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Body: http.NoBody, Request: r}, nil
+		},
+	} {
+		i := issuer.New(t)
+		way := &awayWhile{next: i.Client().Transport}
+		believer, err := NewIssuer(t.Context(), i.URL, "edict", &http.Client{Transport: way})
+		require.NoError(t, err, name)
+		file := File{"ana": {Principal: policy.Principal{Kind: policy.Person, OIDC: []policy.OIDCIdentity{{Issuer: i.URL, Subject: "4711"}}}}}
+		r := NewRegistry(silentModel{}, Options{File: file, Issuer: believer})
+		claims := map[string]any{"iss": i.URL, "aud": "edict", "sub": "4711", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+		good := Credentials{Bearer: i.Sign(i.Key, claims)}
+		way.how = how
+		for range 2 * issuerBurst { // from some on it is not even asked
+			_, err = r.Authenticate(t.Context(), good)
+			require.ErrorAs(t, err, new(*AwayError), name)
+			require.NotErrorIs(t, err, ErrUnknown, name)
+		}
+		_, err = r.Authenticate(t.Context(), Credentials{Bearer: "edt_nobody"})
+		require.ErrorIs(t, err, ErrUnknown, "%s: it is no identity token", name)
+		way.how = nil
+		require.Eventually(t, func() bool {
+			p, err := r.Authenticate(t.Context(), good)
+			return err == nil && p.ID == "ana"
+		}, 20*time.Second, 10*time.Millisecond, name)
+	}
+}
+
+// Whose keys were never asked for believes nobody, and refuses nobody.
+func TestALateIssuerRefusesNobody(t *testing.T) {
+	r := NewRegistry(silentModel{}, Options{Issuer: &LateIssuer{}})
+	_, err := r.Authenticate(t.Context(), Credentials{Bearer: "a.b.c"})
+	require.ErrorAs(t, err, new(*AwayError))
 }

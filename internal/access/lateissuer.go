@@ -29,7 +29,7 @@ type LateIssuer struct {
 	now atomic.Pointer[OIDC]
 }
 
-var errNotAsked = errors.New("the issuer could not be asked yet for its keys")
+var errNotAsked = &AwayError{errors.New("the issuer could not be asked yet for its keys")}
 
 // Verify implements Issuer.
 func (l *LateIssuer) Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error) {

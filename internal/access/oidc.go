@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -34,18 +35,31 @@ const (
 
 var errAskedEnough = errors.New("the issuer was asked for its keys a moment ago")
 
-// seldom lets a few requests pass.
+// seldom lets a few requests pass. What it fails with is an *AwayError where the issuer
+// could not be asked, and where it could not be a moment ago.
 type seldom struct {
 	next  http.RoundTripper
 	limit *rate.Limiter
+	away  atomic.Bool // as the last request found
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limit.Allow() {
+		if s.away.Load() {
+			return nil, &AwayError{errAskedEnough}
+		}
 		return nil, errAskedEnough
 	}
-	return s.next.RoundTrip(r)
+	res, err := s.next.RoundTrip(r)
+	if err == nil && (res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests) {
+		err = errors.Join(fmt.Errorf("it answers %s", res.Status), res.Body.Close())
+	}
+	s.away.Store(err != nil)
+	if err != nil {
+		return nil, &AwayError{err}
+	}
+	return res, nil
 }
 
 // AwayError means that an issuer could not be asked now: it, or the way to it, is away.
@@ -64,12 +78,9 @@ type asked struct {
 	away error
 }
 
-// RoundTrip implements http.RoundTripper. An answer that says nothing of who gives it is an error.
+// RoundTrip implements http.RoundTripper.
 func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := a.next.RoundTrip(r)
-	if err == nil && (res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests) {
-		err = errors.Join(fmt.Errorf("it answers %s", res.Status), res.Body.Close())
-	}
 	if err != nil {
 		a.away = err
 		return nil, err
@@ -89,6 +100,23 @@ func (b *askedBody) Read(p []byte) (int, error) {
 		b.of.away = err
 	}
 	return n, err
+}
+
+// issuerKeys are an issuer's, by which tokens are verified. It notes in a failedAway of the
+// context that they could not be asked for: the verifier's own error does not wrap it.
+type issuerKeys struct{ oidc.KeySet }
+
+type failedAway struct{ err *AwayError }
+
+type failedAwayKey struct{}
+
+// VerifySignature implements oidc.KeySet.
+func (k issuerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, token)
+	if f, ok := ctx.Value(failedAwayKey{}).(*failedAway); ok {
+		f.err, _ = errors.AsType[*AwayError](err)
+	}
+	return payload, err
 }
 
 // OIDC believes the identity tokens of one issuer for one audience.
@@ -119,7 +147,7 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 		careful.Transport = http.DefaultTransport
 	}
 	transport := careful.Transport
-	careful.Transport = &seldom{transport, rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
+	careful.Transport = &seldom{next: transport, limit: rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
 	client = &careful
 	first, way := *client, &asked{next: careful.Transport}
 	first.Transport = way
@@ -130,13 +158,21 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}
+	var at struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&at); err != nil {
+		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
+	}
+	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys)}
 	return &OIDC{
-		verifier: provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), client), &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
+		verifier: oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
 		client:   client, transport: transport, endpoint: provider.Endpoint(), issuer: issuer, audience: audience,
 	}, nil
 }
 
-// Verify implements Issuer.
+// Verify implements Issuer. The error is an *AwayError where the issuer's keys are not known
+// and cannot be asked for now.
 func (o *OIDC) Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error) {
 	t, err := o.verify(ctx, token)
 	if err != nil {
@@ -153,7 +189,11 @@ var errOtherCase = errors.New("a claim of the identity token differs from one of
 // verify is Verify of a token that is believed as it is written. The verifier reads SUB as sub,
 // which are two claims (RFC 7519, section 4): an issuer may let people choose what SUB says.
 func (o *OIDC) verify(ctx context.Context, token string) (*oidc.IDToken, error) {
-	t, err := o.verifier.Verify(oidc.ClientContext(ctx, o.client), token)
+	var failed failedAway
+	t, err := o.verifier.Verify(context.WithValue(oidc.ClientContext(ctx, o.client), failedAwayKey{}, &failed), token)
+	if failed.err != nil {
+		return nil, failed.err
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,8 @@ type Model interface {
 
 // Issuer verifies identity tokens.
 type Issuer interface {
-	// Verify says whose a token is, and when it is over.
+	// Verify says whose a token is, and when it is over. An *AwayError: that cannot be known
+	// now.
 	Verify(ctx context.Context, token string) (who policy.OIDCIdentity, until time.Time, err error)
 }
 
@@ -125,7 +126,8 @@ type Credentials struct {
 func (c Credentials) None() bool { return c.Bearer == "" && len(c.SPIFFE) == 0 }
 
 // Authenticate finds the principal whose credentials these are, else
-// ErrUnknown. A token counts before a certificate: whoever sends one means it.
+// ErrUnknown; or an *AwayError, where that cannot be known before the issuer of identity
+// tokens answers again. A token counts before a certificate: whoever sends one means it.
 func (r *Registry) Authenticate(ctx context.Context, c Credentials) (*Principal, error) {
 	if p, _ := r.known(c); p != nil {
 		return p, nil
@@ -158,6 +160,9 @@ func (r *Registry) byIssuer(ctx context.Context, c Credentials) (p *Principal, k
 		return nil, key{}, until, ErrUnknown
 	}
 	identity, until, err := r.opt.Issuer.Verify(ctx, c.Bearer)
+	if away, ok := errors.AsType[*AwayError](err); ok {
+		return nil, key{}, until, away
+	}
 	if err != nil {
 		return nil, key{}, until, ErrUnknown
 	}

@@ -67,7 +67,7 @@ func (o *OIDC) SignIn(secret, home string) (*SignIn, error) {
 		return nil, err
 	}
 	client := *o.client
-	client.Transport = &seldom{o.transport, rate.NewLimiter(exchangesPerSecond, exchangeBurst)}
+	client.Transport = &seldom{next: o.transport, limit: rate.NewLimiter(exchangesPerSecond, exchangeBurst)}
 	return &SignIn{
 		issuer: o, name: o.issuer, client: &client, home: strings.TrimRight(home, "/"),
 		oauth: oauth2.Config{ClientID: o.audience, ClientSecret: secret, Endpoint: o.endpoint, Scopes: []string{oidc.ScopeOpenID}},

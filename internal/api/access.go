@@ -27,10 +27,11 @@ type Access interface {
 
 // Codes of requests that are not allowed.
 const (
-	CodeUnauthenticated = "unauthenticated"
-	CodeForbidden       = "forbidden"
-	CodeProjectNotFound = "project_not_found"
-	CodeTooManyRequests = "too_many_requests"
+	CodeUnauthenticated   = "unauthenticated"
+	CodeIssuerUnavailable = "issuer_unavailable"
+	CodeForbidden         = "forbidden"
+	CodeProjectNotFound   = "project_not_found"
+	CodeTooManyRequests   = "too_many_requests"
 )
 
 // authorizer lets those requests pass that their principal may make.
@@ -127,6 +128,10 @@ func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
 		}
 		who, err = a.access.Authenticate(ctx, given)
 	}
+	if errors.As(err, new(*access.AwayError)) {
+		return nil, problem(http.StatusServiceUnavailable, CodeIssuerUnavailable,
+			"the issuer of identity tokens cannot be asked for its keys now, so it is not known whose this token is: try again, or show another credential")
+	}
 	if err != nil {
 		a.failures.failed(c)
 		c.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
@@ -195,9 +200,9 @@ func accessProblems(r Route) []string {
 	case access.Anyone:
 		return nil
 	case access.Known:
-		return []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
+		return []string{CodeUnauthenticated, CodeIssuerUnavailable, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
 	}
-	codes := []string{CodeUnauthenticated, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
+	codes := []string{CodeUnauthenticated, CodeIssuerUnavailable, CodeTooManyRequests, CodeTooManyFailures, CodeProjectionBehind, CodeLogUnavailable}
 	switch r.Needs {
 	case access.ReadNode, access.ActAsNode:
 		return append(codes, CodeForbidden, CodeNodeNotFound)
@@ -216,6 +221,7 @@ func accessProblems(r Route) []string {
 func accessCodes() map[string]meaning {
 	return map[string]meaning{
 		CodeUnauthenticated:    {http.StatusUnauthorized, "there are no credentials, or they are wrong, expired or revoked"},
+		CodeIssuerUnavailable:  {http.StatusServiceUnavailable, "the issuer of identity tokens cannot be asked for its keys now, so it is not known whose the token is"},
 		CodeForbidden:          {http.StatusForbidden, "the principal lacks a relation that the operation needs"},
 		CodeProjectNotFound:    {http.StatusNotFound, "the principal sees no such project"},
 		CodeTooManyRequests:    {http.StatusTooManyRequests, "the principal sends more requests than it may"},

@@ -62,7 +62,7 @@ func formProblems(r Route) (codes []string) {
 func commonProblems() []string {
 	return []string{
 		CodeBadHeader, CodeUnknownParameter, policy.CodeMalformedJSON, policy.CodeDuplicateKey, policy.CodeUnknownField, CodeBadParameter,
-		CodeUnauthenticated, CodeForbidden, CodeBodyTooLarge, CodeUnsupportedMedia, policy.CodeInvalidUUID, policy.CodeInvalidNodeID,
+		CodeUnauthenticated, CodeIssuerUnavailable, CodeForbidden, CodeBodyTooLarge, CodeUnsupportedMedia, policy.CodeInvalidUUID, policy.CodeInvalidNodeID,
 		CodeProjectNotFound, CodeTooManyRequests, CodeTooManyFailures, CodeProjectOverShare, projector.CodeQuotaExceeded, projector.CodeProjectArchived, CodeStarting, CodeInternal, CodeProjectionBehind, CodeLogUnavailable, CodeStorageLow,
 	}
 }

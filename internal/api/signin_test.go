@@ -277,3 +277,17 @@ func TestWhatAnIssuerIsSaidToSayIsLoggedInShort(t *testing.T) {
 	require.Contains(t, logged.String(), "made up")
 	require.Less(t, logged.Len(), 1000)
 }
+
+// A plane that cannot ask the issuer for its keys does not know whose a token is. 401 would have
+// a client throw it away, and a console end its session.
+func TestATokenWhoseIssuerIsAwayIsNotRefused(t *testing.T) {
+	s := newSignedIn(t, "")
+	claims := map[string]any{"iss": s.issuer.URL, "aud": s.issuer.ClientID, "sub": "4711", "iat": s.now.Unix(), "exp": s.now.Add(time.Hour).Unix()}
+	token := "Authorization: Bearer " + s.issuer.Sign(s.issuer.Key, claims)
+	s.issuer.Close()
+	a := s.do("GET", "/v1/access/self", "", token)
+	s.want(503, "issuer_unavailable", a)
+	require.NotEmpty(t, a.Header.Get("Retry-After"))
+	require.Empty(t, a.Header.Get("WWW-Authenticate"))
+	s.want(401, "unauthenticated", s.do("GET", "/v1/access/self", "", "Authorization: Bearer edt_nobody"))
+}
