@@ -1,0 +1,74 @@
+package projector
+
+import (
+	"bytes"
+	"encoding/binary"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// What was gathered is written by key, and of a key the last write alone: as one map says that
+// takes the writes one after the other.
+func TestWritesAreSortedAndTheLastOfAKeyCounts(t *testing.T) {
+	var s sorted // as a fold has it, for one batch after the other
+	rapid.Check(t, func(t *rapid.T) {
+		s.reset()
+		// Keys of few bytes meet often; some begin with what another is, or with many bytes alike.
+		kind, rest := rapid.SampledFrom([]string{"a", "p", "p\x00\x00\x00\x00\x00\x00\x00\x00\x00"}), rapid.StringOfN(rapid.SampledFrom([]rune{0, 'a', 'b'}), 0, 12, -1)
+		wanted := map[string]string{}
+		const removed = "removed"
+		for range rapid.IntRange(0, 60).Draw(t, "writes") {
+			key, value := kind.Draw(t, "kind")+rest.Draw(t, "rest"), rest.Draw(t, "value")
+			if rapid.Bool().Draw(t, "remove") {
+				require.NoError(t, s.Delete([]byte(key), nil))
+				wanted[key] = removed
+			} else {
+				require.NoError(t, s.Set([]byte(key), []byte(value), nil))
+				wanted[key] = "=" + value
+			}
+		}
+		var keys []string
+		got := map[string]string{}
+		write := func(key []byte, what string) error {
+			keys = append(keys, string(key))
+			got[string(key)] = what
+			return nil
+		}
+		require.NoError(t, s.into(
+			func(key, value []byte) error { return write(key, "="+string(value)) },
+			func(key []byte) error { return write(key, removed) }))
+		require.Equal(t, wanted, got)
+		require.Equal(t, slices.Sorted(maps.Keys(wanted)), keys)
+	})
+}
+
+// BenchmarkSorted sorts what a batch of a rebuild writes for revisions, and one of a busy log.
+func BenchmarkSorted(b *testing.B) {
+	for name, n := range map[string]int{"rebuild": 50_000, "following": 18} {
+		b.Run(name, func(b *testing.B) {
+			var s sorted
+			r := rand.New(rand.NewPCG(1, 2))
+			for range n {
+				var id [32]byte
+				for i := 0; i < len(id); i += 8 {
+					binary.BigEndian.PutUint64(id[i:], r.Uint64())
+				}
+				clear(id[:8]) // as ids that were counted
+				for _, kind := range []byte("vwpy") {
+					_ = s.Set(append([]byte{kind}, id[:]...), bytes.Repeat([]byte{kind}, 300), nil)
+				}
+			}
+			gathered := slices.Clone(s.writes)
+			for b.Loop() {
+				copy(s.writes, gathered)
+				_ = s.into(func(_, _ []byte) error { return nil }, func([]byte) error { return nil })
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.writes)), "ns/write")
+		})
+	}
+}
