@@ -37,3 +37,25 @@ func checkAddress(server string, callers bool) error {
 	}
 	return &AddressError{wire.ShownServer(server), "http://127.0.0.1:8080"}
 }
+
+// checkPorts refuses addresses of NATS servers of which one has a port that none can have: the
+// client would try it again and again. It parses the rest itself.
+func checkPorts(servers string) error {
+	for server := range strings.SplitSeq(servers, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		u, err := url.Parse(server)
+		if err != nil || u.Port() == "" {
+			continue
+		}
+		if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
+			return noServers(servers)
+		}
+	}
+	return nil
+}
+
+func noServers(servers string) *AddressError {
+	return &AddressError{wire.ShownServers(servers), "nats://127.0.0.1:4222"}
+}

@@ -40,6 +40,21 @@ func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
+// TestANATSAddressThatIsNoneIsRefused, also by a port that none can have.
+func TestANATSAddressThatIsNoneIsRefused(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, server := range []string{"nats://joe:secret@127.0.0.1:99999", "nats://127.0.0.1:1, joe:secret@127.0.0.1:99999", "nats://joe:secret@127.0.0.1:x"} {
+		err := NewFollower("", self, Options{NATS: server, Trust: artifact.NewTrustSet()}).Run(ctx, func(Event) error { return nil })
+		require.ErrorAs(t, err, new(*AddressError), server)
+		require.ErrorContains(t, err, "is not the address of a server; it is one such as nats://127.0.0.1:4222")
+		require.NotContains(t, err.Error(), "secret")
+	}
+	for _, server := range []string{"127.0.0.1", "nats://127.0.0.1:4222,tls://plane.example", "nats://[::1]:65535"} {
+		require.NoError(t, checkPorts(server), server)
+	}
+}
+
 // TestAClientMayKnowOtherSchemes, such as one for a Unix socket.
 func TestAClientMayKnowOtherSchemes(t *testing.T) {
 	p, plane := newPlane(t)

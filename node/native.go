@@ -60,6 +60,9 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		}
 		cancel(fmt.Errorf("the NATS connection ended: %w", natsAccess(f.id, err)))
 	}
+	if err := checkPorts(f.opt.NATS); err != nil {
+		return false, err
+	}
 	// With permissions for each node, a node may subscribe only to its own inbox.
 	nc, err := nats.Connect(f.opt.NATS, nats.NoReconnect(), nats.Name("edict node "+string(f.id)), f.credentials(),
 		nats.CustomInboxPrefix("_INBOX."+string(f.id)),
@@ -74,7 +77,7 @@ func (f *Follower) native(ctx context.Context, yield func(Event, error) bool) (p
 		}))
 	if err != nil {
 		if errors.As(err, new(*url.Error)) {
-			return false, &AddressError{wire.ShownServers(f.opt.NATS), "nats://127.0.0.1:4222"} // the error has it as it is, with a password
+			return false, noServers(f.opt.NATS) // the error has it as it is, with a password
 		}
 		return false, fmt.Errorf("connect to NATS at %s: %w", wire.ShownServers(f.opt.NATS), natsAccess(f.id, err))
 	}
