@@ -44,7 +44,7 @@ func (s *sorted) Delete(key []byte, _ *pebble.WriteOptions) error {
 
 func (s *sorted) key(w sortedWrite) []byte { return s.buf[w.at : w.at+w.key] }
 
-// ranked is a write among those of one kind of key. Most are told apart by the head, so that
+// ranked is a write among those of one kind of key. Most differ in the head, so that
 // sorting seldom looks at keys, which are all over the memory.
 type ranked struct {
 	head  uint64 // the first bytes of its key in which those of the kind differ
