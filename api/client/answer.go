@@ -36,7 +36,7 @@ func (c *Client) read(ctx context.Context, res *http.Response) ([]byte, error) {
 	if res.StatusCode == http.StatusNoContent {
 		return nil, c.unlike(res)
 	}
-	body, err := io.ReadAll(bounded(res.Body))
+	body, err := io.ReadAll(c.bounded(res.Body))
 	if err != nil {
 		return nil, c.unfit(ctx, res, err)
 	}

@@ -58,8 +58,9 @@ type Client struct {
 	Keys       Keys
 	Snapshots  Snapshots
 
-	base *url.URL
-	opt  Options
+	base    *url.URL
+	opt     Options
+	largest int64 // bytes of a state
 }
 
 // New makes a client of the plane at server, such as http://127.0.0.1:8080.
@@ -80,7 +81,7 @@ func New(server string, opt Options) (*Client, error) {
 	if opt.UserAgent == "" {
 		opt.UserAgent = "edict"
 	}
-	c := &Client{base: base, opt: opt}
+	c := &Client{base: base, opt: opt, largest: maxState}
 	c.Policies, c.Nodes, c.Datapath, c.Releases = Policies{c}, Nodes{c}, Datapath{c}, Releases{c}
 	c.Admission, c.Principals, c.Projects, c.Keys, c.Snapshots = Admission{c}, Principals{c}, Projects{c}, Keys{c}, Snapshots{c}
 	return c, nil

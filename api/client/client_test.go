@@ -252,7 +252,7 @@ func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
 		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		_, _ = io.WriteString(z, `{"items":[{"id":"`)
 		more := bytes.Repeat([]byte("a"), 1<<20)
-		for range 1 << 9 {
+		for range 8 {
 			if _, err := z.Write(more); err != nil {
 				return
 			}
@@ -260,10 +260,11 @@ func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
 		_, _ = io.WriteString(z, `"}]}`)
 		_ = z.Close()
 	})
+	s.Bound(4 << 20)
 	_, err := s.Nodes.State(t.Context(), "web-1", client.StateQuery{})
-	require.ErrorContains(t, err, "larger than 256 MiB")
+	require.ErrorContains(t, err, "larger than 4 MiB")
 	_, err = s.Datapath.Table(t.Context(), "web-1", client.TableQuery{})
-	require.ErrorContains(t, err, "larger than 256 MiB")
+	require.ErrorContains(t, err, "larger than 4 MiB")
 	_, err = s.Nodes.Rulesets(t.Context(), "web-1")
-	require.ErrorContains(t, err, "larger than 256 MiB")
+	require.ErrorContains(t, err, "larger than 4 MiB")
 }

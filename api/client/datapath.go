@@ -74,7 +74,7 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 	if t.NotModified || t.None {
 		return t, nil
 	}
-	if t.Body, err = ask.decode(res); err == nil {
+	if t.Body, err = d.decode(ask, res); err == nil {
 		var like struct { // all tables have it
 			NodeID string `json:"node_id"`
 		}
@@ -90,22 +90,22 @@ func (d Datapath) Table(ctx context.Context, id string, ask TableQuery) (Table, 
 }
 
 // decode reads an answer in any of the codings that were asked for.
-func (ask TableQuery) decode(res *http.Response) ([]byte, error) {
+func (d Datapath) decode(ask TableQuery, res *http.Response) ([]byte, error) {
 	switch coding := res.Header.Get("Content-Encoding"); {
 	case coding == dcz.Coding && ask.Held != nil:
 		held, err := ask.Held.Read()
 		if err != nil {
 			return nil, err
 		}
-		return dcz.Decode(res.Body, held, min(maxState, dcz.Max))
+		return dcz.Decode(res.Body, held, min(d.c.largest, dcz.Max))
 	case coding == "gzip": // else the transport has decoded it
 		z, err := gzip.NewReader(res.Body)
 		if err != nil {
 			return nil, err
 		}
-		return io.ReadAll(bounded(z))
+		return io.ReadAll(d.c.bounded(z))
 	case coding == "":
-		return io.ReadAll(bounded(res.Body))
+		return io.ReadAll(d.c.bounded(res.Body))
 	default:
 		return nil, fmt.Errorf("nobody asked for the coding %.40q", coding)
 	}

@@ -274,23 +274,21 @@ func remove(ctx context.Context, c *Client, query url.Values, calls []Call, path
 // maxState bounds a state: 1024 rules of each of a thousand policies.
 const maxState = 256 << 20
 
-// errTooLarge: what is cut off must not pass for the whole.
-var errTooLarge = fmt.Errorf("it is larger than %d MiB, which no plane answers", maxState>>20)
-
-// bounded reads as far as answers go, and fails behind.
-func bounded(r io.Reader) io.Reader { return &boundedReader{r, maxState} }
+// bounded reads as far as answers go, and fails behind: what is cut off must not pass for the
+// whole.
+func (c *Client) bounded(r io.Reader) io.Reader { return &boundedReader{r, c.largest, c.largest} }
 
 type boundedReader struct {
-	r    io.Reader
-	left int
+	r             io.Reader
+	largest, left int64 // bytes
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p[:min(len(p), b.left+1)])
-	if n > b.left {
-		return b.left, errTooLarge
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left+1)])
+	if int64(n) > b.left {
+		return int(b.left), fmt.Errorf("it is larger than %d MiB, which no plane answers", b.largest>>20)
 	}
-	b.left -= n
+	b.left -= int64(n)
 	return n, err
 }
 
