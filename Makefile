@@ -78,7 +78,7 @@ NOTED := $(GO) run ./test/noted -o $(LEFT_OUT)
 # All of these run again without it. test/worlds finds them in the source, by their use of rapid or of gen.Worlds,
 # gen.Every and gen.Unraced, which is all that depends on the detector: so none can be forgotten.
 WORLDS := ./artifact ./internal/compiler/rete ./internal/projector ./internal/snapshot ./internal/api ./internal/admission ./internal/streams \
-	./internal/compiler/datapath ./cmd/edict/internal/agent
+	./internal/compiler/datapath ./cmd/edict/internal/agent ./cmd/tree
 
 # A program under the race detector otherwise sleeps a second before it ends, and there are as many as packages.
 export GORACE ?= atexit_sleep_ms=50

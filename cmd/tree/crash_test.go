@@ -19,6 +19,7 @@ import (
 	"github.com/edictdev/edict/cmd/tree"
 	"github.com/edictdev/edict/internal/compiler/rete"
 	"github.com/edictdev/edict/internal/test/crashfs"
+	"github.com/edictdev/edict/internal/test/gen"
 	"github.com/edictdev/edict/internal/test/reterepo"
 )
 
@@ -80,6 +81,7 @@ func (w *world) compile(m *crashfs.FS, sets []rete.NodeSet, version uint64) erro
 }
 
 func TestACrashAtAnyStepOfACompileLeavesTheOldTreeOrTheNew(t *testing.T) {
+	gen.Unraced()
 	w := newWorld(t)
 	for _, w.spares = range []bool{false, true} {
 		for _, exchange := range []bool{true, false} {
@@ -153,6 +155,7 @@ func (w *world) requireOldOrNew(t *testing.T, m *crashfs.FS, old, fresh map[stri
 // A process that is killed leaves things that are not on disk yet. The compile after it
 // must not build on them: the machine may lose them.
 func TestAPowerCutAfterACompileThatWasKilledLeavesTheOldTreeOrTheNew(t *testing.T) {
+	gen.Unraced()
 	w := newWorld(t)
 	for _, w.spares = range []bool{false, true} {
 		for _, exchange := range []bool{true, false} {
