@@ -464,7 +464,7 @@ func TestOperatorsRoutesHaveAHandlerOfTheirOwn(t *testing.T) {
 			continue
 		}
 		for at, h := range map[string]http.Handler{"front": front, "admin": admin} {
-			q := httptest.NewRequest(r.Method, strings.NewReplacer("{", "", "}", "").Replace(r.Pattern), nil)
+			q := httptest.NewRequest(r.Method, strings.NewReplacer("{profile}", "heap", "{", "", "}", "").Replace(r.Pattern), nil) // that of the CPU takes ten seconds
 			q.Header.Set("Authorization", "Bearer "+tokens["admin"])
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, q)
