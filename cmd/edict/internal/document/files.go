@@ -84,6 +84,20 @@ func ReadFile(file string) ([]byte, error) {
 	return Text(f)
 }
 
+// Code reads a text whole that is no document, such as Rego, without its byte order mark. One
+// that is not UTF-8 is refused: written as JSON it would be another one.
+func Code(file string) (string, error) {
+	text, err := ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	if i := invalidUTF8(text); i >= 0 {
+		line, _ := position(text, i)
+		return "", fmt.Errorf("not UTF-8 text, in line %d; save the file as UTF-8", line)
+	}
+	return strings.TrimPrefix(string(text), byteOrderMark), nil
+}
+
 // Text reads a text whole, and gives up on what is none, or too long.
 func Text(r io.Reader) ([]byte, error) { return upTo(maxText, r) }
 
