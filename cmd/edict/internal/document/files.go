@@ -181,6 +181,7 @@ func (s *search) directory(path string, info fs.FileInfo) error {
 }
 
 func (s *search) entry(path string, entry fs.DirEntry) error {
+	kind := entry.Type()
 	if entry.IsDir() || entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
 		if err == nil && info.IsDir() {
@@ -193,8 +194,14 @@ func (s *search) entry(path string, entry fs.DirEntry) error {
 		case err != nil && !read: // it may be a directory, whose policies --prune would delete
 			return fmt.Errorf("a link leads nowhere; mend or remove it: %w", err)
 		}
+		if err == nil {
+			kind = info.Mode().Type()
+		}
 	}
 	if slices.Contains(s.extensions, filepath.Ext(path)) {
+		if kind&^fs.ModeSymlink != 0 { // a pipe would be waited for
+			return fmt.Errorf("%s is no file, but a pipe or a device; remove it, or name it by itself", path)
+		}
 		s.files = append(s.files, path)
 	}
 	return nil
