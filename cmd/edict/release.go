@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,9 +141,16 @@ func readCompiled(dir string) (*tree.Tree, error) {
 func releaseLine(t *tree.Tree, node string, pins []resource.Signer) resource.ReleaseLine {
 	l := resource.ReleaseLine{NodeID: node, Trust: pins}
 	for _, f := range t.Nodes[node] {
-		l.Artifacts = append(l.Artifacts, string(t.Bytes[f.Path]))
+		l.Artifacts = append(l.Artifacts, asCompiled(t.Bytes[f.Path]))
 	}
 	return l
+}
+
+// asCompiled is the text of an artifact with the ends of lines that compile writes. A
+// checkout may have others; compile keeps such a file, since white space is not signed, and
+// a string in JSON holds no bare end of a line.
+func asCompiled(text []byte) string {
+	return string(bytes.TrimSpace(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))) + "\n"
 }
 
 // sendReleases streams the lines, and shows how far it is.

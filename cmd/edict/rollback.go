@@ -168,6 +168,9 @@ func (r *rollback) nodes(ctx context.Context, named []string) (held []resource.R
 			held = append(held, h)
 		}
 	}
+	if r.to > highest { // else every node would count as one that still holds it
+		return nil, cli.Failed(cli.NotFound, "no node of rete %s holds version %d or a higher one: the highest is %d, as edict release list shows it", r.rete.Name, r.to, highest)
+	}
 	for _, n := range named {
 		if !slices.ContainsFunc(held, func(h resource.Release) bool { return h.NodeID == n }) {
 			return nil, cli.Failed(cli.NotFound, "node %s holds no artifacts of rete %s", n, r.rete.Name)

@@ -4,9 +4,15 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/cmd/tree"
 )
@@ -31,11 +37,29 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &version):
 		return cli.BadUsage
-	case errors.As(err, &broken), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+	case unwritten(err):
+		return cli.Unavailable
+	case errors.As(err, &broken), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
 		return cli.Unreadable
 	}
 	return cli.Differs
 }
+
+// unwritten says whether an error is of something that could not be written. Of a file
+// that could not be opened its name tells: what is written has one of its own at first.
+func unwritten(err error) bool {
+	if errors.Is(err, fs.ErrExist) {
+		return false
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS) || errors.As(err, new(*os.LinkError)) {
+		return true
+	}
+	var at *fs.PathError
+	return errors.As(err, &at) && (slices.Contains(writing, at.Op) || at.Op == "open" && strings.HasPrefix(filepath.Base(at.Path), artifact.Torn))
+}
+
+// writing are the operations, as errors of files name them, that only who writes asks for.
+var writing = []string{"write", "mkdir", "chmod", "sync", "remove", "unlinkat"}
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{

@@ -56,22 +56,24 @@ func (a *app) operatorFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "operator", "", "`user` who does this, for the log (default: the only one with the role operator)")
 }
 
-// operator is the SPIFFE ID of who acts.
+// operator is the SPIFFE ID of who acts: an operator of the repository, since what the log
+// says is not taken back.
 func operator(v *rete.View, given string) (string, error) {
-	name := string(v.Rete.Value.Name)
-	if given != "" {
-		return rete.SPIFFE(name, rete.PrincipalUser, given), nil
-	}
 	var all []string
 	for _, u := range v.Users.All {
 		if slices.Contains(u.Value.Roles, rete.RoleOperator) {
 			all = append(all, u.Name)
 		}
 	}
-	if len(all) != 1 {
+	switch {
+	case given != "" && !slices.Contains(all, given):
+		return "", cli.Failed(cli.BadUsage, "--operator %q is no user with the role operator; those are %v", given, all)
+	case given == "" && len(all) != 1:
 		return "", cli.Failed(cli.BadUsage, "%d users have the role operator; say which one acts with --operator", len(all))
+	case given == "":
+		given = all[0]
 	}
-	return rete.SPIFFE(name, rete.PrincipalUser, all[0]), nil
+	return rete.SPIFFE(string(v.Rete.Value.Name), rete.PrincipalUser, given), nil
 }
 
 func days(given rete.Days, otherwise int) int {
@@ -280,6 +282,10 @@ func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) 
 	cert, err := rete.ParseCertificate(text)
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "%s: %v", filepath.Join(r.dir, path), err)
+	}
+	log, _ := rete.ReadEnrollments(r.root.FS()) // Append refuses a broken one
+	if err := rete.CheckNotRevoked(log, cert, string(v.Rete.Value.Name)); err != nil {
+		return nil, cli.Failed(cli.Differs, "%s: %v", filepath.Join(r.dir, path), err)
 	}
 	key, err := artifact.LoadSigner(keyFile)
 	if err != nil {

@@ -170,7 +170,8 @@ func (r *repository) output(named string) (string, error) {
 
 // lockTree waits until no other compile writes the tree at out: of two at once, each would
 // write to, and clear away, what the other makes beside it. A tree of the repository
-// may have no directory above it yet.
+// may have no directory above it yet. Elsewhere it is made, so that who comes next finds
+// it locked.
 func (r *repository) lockTree(stderr io.Writer, out string) (unlock func(), err error) {
 	dir := filepath.Dir(out)
 	if inside, err := below(r.dir, out); err != nil {
@@ -178,11 +179,10 @@ func (r *repository) lockTree(stderr io.Writer, out string) (unlock func(), err 
 	} else if inside {
 		dir = r.dir
 	}
-	unlock, err = lock(stderr, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // nobody has a tree there
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
-	return unlock, err
+	return lock(stderr, dir)
 }
 
 // derived is what every node must hold. Its users keep the listeners that they have
@@ -243,8 +243,11 @@ func readingTree(out string) (wait func() (*tree.Tree, error), err error) {
 	if err := tree.Recover(tree.Disk{}, out); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(out); errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(out); {
+	case errors.Is(err, fs.ErrNotExist):
 		return func() (*tree.Tree, error) { return &tree.Tree{}, nil }, nil
+	case err == nil && !info.IsDir():
+		return nil, cli.Failed(cli.Unreadable, "%s is a file, and a tree is a directory; name another place with --out, or remove the file", out)
 	}
 	wait = sync.OnceValues(func() (*tree.Tree, error) { return tree.Read(os.DirFS(out)) })
 	go func() { _, _ = wait() }()

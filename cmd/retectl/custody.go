@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/compiler/rete"
@@ -54,6 +55,9 @@ func resolved(path string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
 		above, err := resolved(filepath.Dir(path))
 		return filepath.Join(above, filepath.Base(path)), err
+	}
+	if errors.Is(err, syscall.ENOTDIR) { // it comes without a word about where
+		err = &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
 	return real, err
 }

@@ -56,6 +56,24 @@ func TestCompilesAtOnceFollowEachOther(t *testing.T) {
 	}
 }
 
+// Whoever comes first makes the directory that the tree goes to, and it is locked all the same.
+func TestCompilesAtOnceFollowEachOtherToANewDirectory(t *testing.T) {
+	t.Parallel()
+	dir, keys := repositoryAndKeys(t)
+	for range 8 {
+		out := filepath.Join(t.TempDir(), "not", "there", "tree")
+		all := make([][]string, 8)
+		for i := range all {
+			all[i] = []string{"compile", "--repo", dir, "--signing-key", filepath.Join(keys, "primary.key"), "--version", "1", "--out", out}
+		}
+		together(t, all)
+		made, err := tree.Read(os.DirFS(out))
+		require.NoError(t, err)
+		require.Len(t, made.Bytes, 8)
+		require.NoDirExists(t, tree.Next(out))
+	}
+}
+
 func TestCertificatesIssuedAtOnceAreAllInTheLog(t *testing.T) {
 	t.Parallel()
 	dir, keys := repositoryAndKeys(t)

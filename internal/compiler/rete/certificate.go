@@ -2,6 +2,7 @@ package rete
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
@@ -88,6 +89,15 @@ func CheckCA(cert *x509.Certificate, rete string) error {
 	return CheckSPIFFE(cert, TrustDomain(rete))
 }
 
+// CheckNotRevoked checks that a CA's certificate still counts. It needs no sign-event, as
+// those of others do.
+func CheckNotRevoked(log *Enrollments, ca *x509.Certificate, rete string) error {
+	if fingerprint := Fingerprint(ca); log.Revoked(TrustDomain(rete), fingerprint) {
+		return fmt.Errorf("%s was revoked in %s; remove the file, make another with retectl ca init, and issue every certificate again", fingerprint, EnrollmentLog)
+	}
+	return nil
+}
+
 // CheckSigner checks that a certificate is that of a signer of the rete, issued
 // by its CA for signing and nothing else. Whether it is enrolled is not in it.
 func CheckSigner(cert, ca *x509.Certificate, rete, name string) []error {
@@ -143,7 +153,7 @@ func (c *checker) authority() *x509.Certificate {
 	rete := c.view.Rete
 	cert, err := readCertificate(c.repo, rete.Value.CA.Cert)
 	if err == nil {
-		err = CheckCA(cert, string(rete.Value.Name))
+		err = cmp.Or(CheckCA(cert, string(rete.Value.Name)), CheckNotRevoked(c.enrolled, cert, string(rete.Value.Name)))
 	}
 	if err != nil {
 		c.add("8a", rete.at("ca", "cert"), "rete", "%s is not the certificate of the rete's CA: %v", rete.Value.CA.Cert, err)

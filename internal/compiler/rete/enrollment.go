@@ -77,6 +77,12 @@ func (e *Enrollments) LiveCertificate(spiffe, fingerprint string) bool {
 	return e.byID[spiffe][fingerprint] == stateLive
 }
 
+// Revoked says whether this certificate of a principal was signed, and revoked later.
+func (e *Enrollments) Revoked(spiffe, fingerprint string) bool {
+	state, known := e.byID[spiffe][fingerprint]
+	return known && state == stateRevoked
+}
+
 // Principal finds whose live certificate has that fingerprint; empty: nobody's.
 func (e *Enrollments) Principal(fingerprint string) string {
 	for id, all := range e.byID {

@@ -200,18 +200,18 @@ func admissionTexts(paths []string, stdin io.Reader) (texts []admissionText, fau
 // annotated reads Rego code with its METADATA comment: the title is the name,
 // by default the file's; custom holds the other fields.
 func annotated(file string) (admissionText, []document.Fault) {
-	text, err := document.ReadFile(file)
+	text, err := document.Code(file)
 	if err != nil {
 		return admissionText{}, []document.Fault{document.Unreadable(file, err)}
 	}
 	t := admissionText{file: file, code: codePlace{file: file}}
-	m, err := admission.ReadMetadata(string(text))
+	m, err := admission.ReadMetadata(text)
 	if err != nil {
 		return t, t.code.faults(err)
 	}
 	t.line = m.Row
-	t.at = func(pointer string) (int, int) { return m.Row + inComment(string(text), m.Row, pointer), 1 }
-	fields := map[string]any{"name": strings.TrimSuffix(filepath.Base(file), regoExtension), "rego_code": string(text)}
+	t.at = func(pointer string) (int, int) { return m.Row + inComment(text, m.Row, pointer), 1 }
+	fields := map[string]any{"name": strings.TrimSuffix(filepath.Base(file), regoExtension), "rego_code": text}
 	if m.Title != "" {
 		fields["name"] = m.Title
 	}
@@ -305,9 +305,9 @@ func (t admissionText) read(raw json.RawMessage) (code regoFile, faults []docume
 		code.file = filepath.Join(filepath.Dir(t.file), code.file)
 	}
 	code.file = filepath.Clean(code.file)
-	text, err := document.ReadFile(code.file)
+	text, err := document.Code(code.file)
 	if err == nil {
-		code.text, err = json.Marshal(string(text))
+		code.text, err = json.Marshal(text)
 	}
 	if err != nil {
 		faults = t.fault(at, "%s", document.Unreadable(code.file, err))

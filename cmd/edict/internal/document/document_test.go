@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -146,6 +147,21 @@ func TestALinkThatLeadsNowhereIsSaid(t *testing.T) {
 	require.NoError(t, os.Symlink("not-there", team))
 	_, faults = Load([]string{dir}, strings.NewReader(""))
 	require.Equal(t, "! "+dir+": a link leads nowhere; mend or remove it: stat "+team+": no such file or directory\n", render(nil, faults))
+}
+
+// A pipe that lies in a directory would be waited for. One that is named is meant.
+func TestAPipeInADirectoryIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "a.yaml"), filepath.Join(t.TempDir(), "link.yaml")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.NoError(t, os.Symlink(pipe, link))
+	for _, where := range []string{dir, filepath.Dir(link)} {
+		_, err := Expand(where)
+		require.ErrorContains(t, err, "is no file, but a pipe or a device; remove it, or name it by itself")
+	}
+	files, err := Expand(pipe)
+	require.NoError(t, err)
+	require.Equal(t, []string{pipe}, files)
 }
 
 // endless is a text that goes on.

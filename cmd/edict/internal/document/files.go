@@ -84,6 +84,20 @@ func ReadFile(file string) ([]byte, error) {
 	return Text(f)
 }
 
+// Code reads a text whole that is no document, such as Rego, without its byte order mark. One
+// that is not UTF-8 is refused: written as JSON it would be another one.
+func Code(file string) (string, error) {
+	text, err := ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	if i := invalidUTF8(text); i >= 0 {
+		line, _ := position(text, i)
+		return "", fmt.Errorf("not UTF-8 text, in line %d; save the file as UTF-8", line)
+	}
+	return strings.TrimPrefix(string(text), byteOrderMark), nil
+}
+
 // Text reads a text whole, and gives up on what is none, or too long.
 func Text(r io.Reader) ([]byte, error) { return upTo(maxText, r) }
 
@@ -167,6 +181,7 @@ func (s *search) directory(path string, info fs.FileInfo) error {
 }
 
 func (s *search) entry(path string, entry fs.DirEntry) error {
+	kind := entry.Type()
 	if entry.IsDir() || entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
 		if err == nil && info.IsDir() {
@@ -179,8 +194,14 @@ func (s *search) entry(path string, entry fs.DirEntry) error {
 		case err != nil && !read: // it may be a directory, whose policies --prune would delete
 			return fmt.Errorf("a link leads nowhere; mend or remove it: %w", err)
 		}
+		if err == nil {
+			kind = info.Mode().Type()
+		}
 	}
 	if slices.Contains(s.extensions, filepath.Ext(path)) {
+		if kind&^fs.ModeSymlink != 0 { // a pipe would be waited for
+			return fmt.Errorf("%s is no file, but a pipe or a device; remove it, or name it by itself", path)
+		}
 		s.files = append(s.files, path)
 	}
 	return nil
