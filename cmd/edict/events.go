@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +220,7 @@ var eventListing = listing[resource.LogEvent]{
 		{"about", func(e resource.LogEvent) string { return auditedAbout(e.AuditEntry) }, false},
 		{"by", func(e resource.LogEvent) string { return auditedWho(e.AuditEntry) }, false},
 		{"verdict", func(e resource.LogEvent) string { return strings.TrimSpace(e.Verdict + " " + e.Rejected) }, false},
-		{"detail", func(e resource.LogEvent) string { return cmp.Or(e.Detail, changeText(e)) }, false},
+		{"detail", changeText, false},
 		{"correlation", func(e resource.LogEvent) string { return e.CorrelationID }, true},
 		{"subject", func(e resource.LogEvent) string { return e.Subject }, true},
 	},

@@ -10,10 +10,13 @@ import (
 	"github.com/edictdev/edict/cmd/internal/cli"
 )
 
-// changeText is what an event changed, in short, and how many nodes it was sent to.
+// changeText is what an event says that its subject does not, or what it changed, in short, and
+// how many nodes it was sent to.
 func changeText(e resource.LogEvent) string {
 	var parts []string
-	if c := e.Change; c != nil && c.Policy != nil {
+	if c := e.Change; e.Detail != "" {
+		parts = []string{e.Detail}
+	} else if c != nil && c.Policy != nil {
 		parts = headText(*c.Policy)
 	} else if c != nil && c.Node != nil {
 		parts = nodeText(*c.Node)

@@ -30,3 +30,11 @@ func TestAnEventIsShownWithWhatItChangedInShort(t *testing.T) {
 		require.Equal(t, want, changeText(e))
 	}
 }
+
+// What an event of a rollout says of itself stands beside how many nodes were sent something.
+func TestAnEventOfARolloutIsShownWithWhomItWasSentTo(t *testing.T) {
+	two, wave := 2, resource.LogEvent{AuditEntry: resource.AuditEntry{Detail: "wave 2"}}
+	require.Equal(t, "wave 2", changeText(wave))
+	wave.Nodes = &two
+	require.Equal(t, "wave 2, sent to 2 nodes", changeText(wave))
+}

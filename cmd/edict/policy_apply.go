@@ -255,10 +255,13 @@ func (a applying) tellApplied(lines []applied, took time.Duration) error {
 
 // tellAdmission says what admission policies made of a policy that was sent.
 func (a *console) tellAdmission(slug string, note *resource.AdmissionNote) {
-	if note == nil {
-		return
+	if note != nil {
+		a.tellPatches(slug, note.Patches)
 	}
-	for _, p := range note.Patches {
+}
+
+func (a *console) tellPatches(slug string, patches []resource.AdmissionPatch) {
+	for _, p := range patches {
 		if len(p.Changes) > 0 {
 			paths := make([]string, len(p.Changes))
 			for i, c := range p.Changes {

@@ -100,6 +100,11 @@ func (a policyCommands) effects(ctx context.Context, c *client.Client, project u
 	for _, x := range others {
 		shown = append(shown, dryRun{x.Slug, x.Outcome, nothingChanged()})
 	}
+	for _, d := range all {
+		if x := d.Admission; x != nil {
+			a.tellPatches(d.Slug, x.Patches)
+		}
+	}
 	err = a.print(shown, func(w io.Writer) {
 		writeDryRuns(w, all)
 		for _, x := range others {

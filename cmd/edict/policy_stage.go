@@ -77,8 +77,15 @@ func (a policyCommands) policyStage(cmd *cobra.Command, files []string, dry bool
 	return errors.Join(err, a.tellStaged(all, dry))
 }
 
-// tellStaged prints what became of documents. Those behind one that was refused are not among them.
+// tellStaged prints what became of documents, and what admission policies made of them. Those
+// behind one that was refused are not among them.
 func (a *console) tellStaged(all []staged, dry bool) error {
+	for _, x := range all {
+		if dry && x.DryRun.Admission != nil {
+			a.tellPatches(x.Slug, x.DryRun.Admission.Patches)
+		}
+		a.tellAdmission(x.Slug, x.Staged.Admission)
+	}
 	return a.print(all, func(w io.Writer) {
 		for _, x := range all {
 			x.DryRun.Warnings = nil // shown already, and where in the files they are

@@ -48,10 +48,7 @@ var laggingParam = Param{
 
 // convergenceHandlers take and serve what nodes applied.
 type convergenceHandlers struct {
-	model interface {
-		views
-		Base() uint64
-	}
+	model       views
 	clock       func() time.Time
 	reads       *reads
 	gate        *writeGate
@@ -101,7 +98,7 @@ func (h *convergenceHandlers) reportApplied(c *call) error {
 		if !v.HasNode(id) {
 			return nodeNotFound(id)
 		}
-		if at := h.reported(rep); at > v.Seq() {
+		if at := reported(v, rep); at > v.Seq() {
 			return broken(http.StatusUnprocessableEntity, CodeVersionAhead, farField(rep),
 				"what is reported is of log sequence %d, above the last, %d; report the event id of what was applied last", at, v.Seq())
 		}
@@ -142,12 +139,13 @@ func (h *convergenceHandlers) ofRows(ctx context.Context, id policy.NodeID, rep 
 	return rep, err
 }
 
-// reported is the log sequence that a report names.
-func (h *convergenceHandlers) reported(rep policy.Report) uint64 {
+// reported is the log sequence that a report names. The view says what event ids count from: who
+// asks the model anew under a view stops the fold, which may wait to write.
+func reported(v *projector.View, rep policy.Report) uint64 {
 	if rep.Event == 0 {
 		return rep.Version
 	}
-	return rep.Seq(h.model.Base())
+	return rep.Seq(v.Base())
 }
 
 // farField points to what a report names it with.

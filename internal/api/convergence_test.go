@@ -16,6 +16,7 @@ import (
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/convergence"
+	"github.com/edictdev/edict/internal/projector"
 	"github.com/edictdev/edict/internal/streams"
 	"github.com/edictdev/edict/policy"
 )
@@ -305,6 +306,34 @@ func TestAReportThatCannotBeIsRefused(t *testing.T) {
 	p.log.Release()
 	p.log.Fail(errDown)
 	p.want(http.StatusServiceUnavailable, "log_unavailable", say("a", `{"version":1,"fingerprint":"`+empty+`"}`))
+}
+
+// once is a model that is not asked anew by whoever reads it: where the fold waits between the
+// two to write, the fold, the reader and everybody behind them would wait for ever.
+type once struct {
+	api.Model
+	t       *testing.T
+	reading bool
+}
+
+func (m *once) Read(f func(v *projector.View)) {
+	m.Model.Read(func(v *projector.View) {
+		m.reading = true
+		defer func() { m.reading = false }()
+		f(v)
+	})
+}
+
+func (m *once) Base() uint64 {
+	require.False(m.t, m.reading, "the fold cannot go on")
+	return m.Model.Base()
+}
+
+func TestAReportDoesNotStopTheFold(t *testing.T) {
+	p := newPlane(t, func(d *api.Deps) { d.Model = &once{Model: d.Model, t: t} })
+	p.put("a", `{}`)
+	p.want(http.StatusAccepted, "", p.do("POST", "/v1/nodes/a/applied",
+		fmt.Sprintf(`{"event_id":%q,"fingerprint":%q}`, policy.NewEventID(p.fold.Base(), 1, 3), fingerprint("[]"))))
 }
 
 // A change that no row shows has arrived at a node that enforces tables when its table

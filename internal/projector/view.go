@@ -30,6 +30,9 @@ func (m *model) Read(f func(v *View)) {
 // Seq is the sequence the view stands at.
 func (v *View) Seq() uint64 { return v.m.cursor.seq }
 
+// Base is what the log's sequences are counted from in event ids.
+func (v *View) Base() uint64 { return v.m.cursor.base }
+
 // NodeInfo is a registered node. Identity is a private handle of its label set,
 // fit for caches and nothing else.
 type NodeInfo struct {

@@ -156,6 +156,8 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 		return nil // it was appended long ago
 	case err != nil:
 		return err
+	case lacksRoom(v): // others took it between the look and the append
+		c.waits(p, r.Rollout, v.Rejection.Detail)
 	case v.Rejection != nil:
 		c.log.Info("a rollout has gone on otherwise", "policy", p.Policy, "detail", v.Rejection.Detail)
 	case !v.Duplicate:
@@ -165,22 +167,33 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 	return nil
 }
 
-// append appends an event, and waits for the fold's verdict on it.
+// append appends an event, and waits for the fold's verdict on it. Where the log has it from a
+// time when the project had no room, it is appended once more: for two minutes the log would
+// take it for a repeat, and drop it.
 func (c *Controller) append(ctx context.Context, e policy.Event) (projector.Verdict, error) {
 	began := c.opt.Clock()
 	defer func() { c.waited += c.opt.Clock().Sub(began) }()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	seq, _, err := c.opt.Log.Publish(ctx, streams.Append{Event: e})
-	if err != nil {
-		return projector.Verdict{}, err
+	for a := (streams.Append{Event: e}); ; a.Again = true {
+		seq, repeat, err := c.opt.Log.Publish(ctx, a)
+		if err != nil {
+			return projector.Verdict{}, err
+		}
+		v, err := c.opt.Model.Verdict(ctx, seq)
+		if err != nil || !repeat || a.Again || !lacksRoom(v) {
+			return v, err
+		}
 	}
-	return c.opt.Model.Verdict(ctx, seq)
+}
+
+// lacksRoom reports whether the fold refused an event because its project may add no more now.
+func lacksRoom(v projector.Verdict) bool {
+	return v.Rejection != nil && v.Rejection.Code == projector.CodeQuotaExceeded
 }
 
 // holdsUp reports whether the quota of its project holds a rollout up, and says so once. What
-// the fold would reject is not appended: the log would take the same event for a repeat, and
-// drop it, when there is room a moment later.
+// the fold would reject is not appended: it would take of the log at each look.
 func (c *Controller) holdsUp(p projector.PolicyRef, r projector.Rollout, d Decision) bool {
 	why := ""
 	c.opt.Model.Read(func(v *projector.View) { why = Held(v, p, r, d, c.opt.Clock()) })
@@ -188,11 +201,16 @@ func (c *Controller) holdsUp(p projector.PolicyRef, r projector.Rollout, d Decis
 		delete(c.held, p.Policy)
 		return false
 	}
+	c.waits(p, r, why)
+	return true
+}
+
+// waits says once that the quota of its project holds a rollout up.
+func (c *Controller) waits(p projector.PolicyRef, r projector.Rollout, why string) {
 	if c.held[p.Policy] != r.Revision {
 		c.held[p.Policy] = r.Revision
 		c.log.Warn("a rollout waits for its project's quota", "policy", p.Policy, "wave", len(r.Opened), "detail", why)
 	}
-	return true
 }
 
 // forget forgets what it said of rollouts that are under way no more.

@@ -31,6 +31,9 @@ type world struct {
 	all    convergence.Share
 	early  bool
 	before func() // is called when what nodes report was read, and not yet acted on
+	behind func() // is called when the fold was asked, and nothing is appended yet
+	// stored are the events that the log has, whose repeats it drops; nil: it takes them.
+	stored map[uuid.UUID]uint64
 	moved  []string
 	ids    []uuid.UUID
 }
@@ -79,7 +82,18 @@ func (w *world) add(e policy.Event) uint64 {
 
 func (w *world) Publish(_ context.Context, a streams.Append) (uint64, bool, error) {
 	w.ids = append(w.ids, a.Event.EventID())
-	return w.add(a.Event), false, nil
+	if then := w.behind; then != nil {
+		w.behind = nil
+		then()
+	}
+	if seq, has := w.stored[a.Event.EventID()]; has && !a.Again {
+		return seq, true, nil
+	}
+	seq := w.add(a.Event)
+	if w.stored != nil {
+		w.stored[a.Event.EventID()] = seq
+	}
+	return seq, false, nil
 }
 
 func (w *world) RolloutMoved(event string) { w.moved = append(w.moved, event) }
@@ -215,6 +229,27 @@ func TestAWaveWaitsForTheQuotaOfItsProject(t *testing.T) {
 	w.all = bad
 	c.look(t.Context())
 	w.stands(projector.RolloutStopped, 2)
+}
+
+// The last of a project's room may go between the look and the append. Then the log has an event
+// that the fold refused, and drops its repeats: the wave opens all the same as soon as there is room.
+func TestAWaveThatWasRefusedForItsQuotaOpensLater(t *testing.T) {
+	w := newWorld(t)
+	w.stored = map[uuid.UUID]uint64{}
+	c := w.controller()
+	w.all = fine
+	limit := func(n byte, q policy.Quota) {
+		w.add(policy.ProjectQuotaUpdated{ID: id(n), Project: id(0), Quota: q, CreatedBy: "root"})
+	}
+	w.behind = func() { limit(20, policy.Quota{BytesPerDay: 1}) }
+	c.look(t.Context())
+	w.stands(projector.RolloutUnderWay, 1)
+	require.Len(t, c.held, 1, "it says what the rollout waits for")
+	limit(21, policy.Quota{})
+	c.look(t.Context())
+	w.stands(projector.RolloutUnderWay, 2)
+	require.Empty(t, c.held)
+	require.Equal(t, []string{policy.TypeWaveOpened}, w.moved)
 }
 
 // Nothing is remembered of a policy that is deleted while a quota holds up its wave.
