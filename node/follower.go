@@ -66,7 +66,7 @@ type Follower struct {
 // http://127.0.0.1:8080. Nothing is started. With Options.NATS and
 // Options.Trust the server may be empty: a pull is then a replay request over NATS for
 // everything that the node has now. An address that can be none is refused where it is
-// followed, with an *AddressError.
+// followed, with an *AddressError, and so is an id that policy.ParseNodeID refuses.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -154,6 +154,11 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if f.own != nil {
 			defer f.own.CloseIdleConnections()
+		}
+		if _, err := policy.ParseNodeID(string(f.id)); err != nil {
+			f.setStreamError(err)
+			yield(Event{}, fmt.Errorf("follow node %q: %w", f.id, err))
+			return
 		}
 		if f.documents.server != "" || f.opt.NATS == "" && !f.askKeys {
 			if err := checkAddress(f.documents.server, f.own == nil); err != nil {
