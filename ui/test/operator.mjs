@@ -408,6 +408,18 @@ const steps = {
     await page.click("button:text-is('Explain')");
     want(page.url().includes("port=5432"), `the port that nobody named is taken for another: ${page.url()}`);
   },
+  async "every protocol that the form of a flow has is explained"(page) {
+    await open(page, `nodes/${given.first}`, "select[name=protocol]");
+    const all = await page.$$eval("select[name=protocol] option", (options) => options.map((o) => o.value));
+    for (const protocol of all) {
+      await page.fill("input[name=peer]", "10.0.0.7");
+      await page.selectOption("select[name=protocol]", protocol);
+      await page.click("button:text-is('Explain')");
+      await until(page, (p) => new URLSearchParams(location.search).get("protocol") === p, "the flow is not asked about", protocol);
+      await there(page, ".answer, main .failure", protocol);
+      want((await page.$$("main .failure")).length === 0, `${protocol} is offered, and refused`);
+    }
+  },
   async "a form shows what the address asks for, and asks for it again"(page) {
     const chosen = () => page.$$eval("main form select", (all) => all.map((s) => s.value));
     await open(page, "nodes?all=true&state=refused", "main form");
