@@ -420,6 +420,14 @@ const steps = {
       want((await page.$$("main .failure")).length === 0, `${protocol} is offered, and refused`);
     }
   },
+  async "a draft is planned as it was typed"(page) {
+    page.mayFail = true; // it is refused
+    await open(page, `policies/${given.policy}`, "#draft");
+    const typed = (await page.inputValue("#draft")).replace(/^\{/, '{"mode": "audit", "mode": "enforce",');
+    await page.fill("#draft", typed);
+    await page.click("button:text-is('Plan')");
+    await there(page, "main .failure:has-text('duplicate_key')", "that a member stands there twice");
+  },
   async "a form shows what the address asks for, and asks for it again"(page) {
     const chosen = () => page.$$eval("main form select", (all) => all.map((s) => s.value));
     await open(page, "nodes?all=true&state=refused", "main form");
