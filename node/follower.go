@@ -96,7 +96,9 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
 // Merged is the set of rules the node must apply: those of its rows, or of the state
-// that was pulled last where that is resolved.
+// that was pulled last where that is resolved. A Follower without a server has the rows
+// alone: of a node that a policy with PolicyPayload.Resolved matches, or whose rows conflict
+// (docs/nodes-on-nats.md), they are not what it must apply, and may let through what is denied.
 func (f *Follower) Merged() compiler.Block { return f.rows.block() }
 
 // Cursor is the event id to resume after: nothing up to it is missing from Rows.
