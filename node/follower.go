@@ -96,9 +96,12 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
 // Merged is the set of rules the node must apply: those of its rows, or of the state
-// that was pulled last where that is resolved. A Follower without a server has the rows
-// alone: of a node that a policy with PolicyPayload.Resolved matches, or whose rows conflict
-// (docs/nodes-on-nats.md), they are not what it must apply, and may let through what is denied.
+// that was pulled last where that is resolved. The state is pulled again where an event says
+// that it is resolved, or the rows conflict. What changes it alone is not known here before the
+// next pull: addresses of the node, or of a peer, of which a CIDR of a rule holds some and not
+// all (with Options.Tables those of a peer are announced). Who enforces it pulls /state on a
+// timer too, or enforces the table. A Follower without a server has the rows alone, which may
+// then let through what is denied (docs/nodes-on-nats.md).
 func (f *Follower) Merged() compiler.Block { return f.rows.block() }
 
 // Cursor is the event id to resume after: nothing up to it is missing from Rows.
