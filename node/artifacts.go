@@ -53,12 +53,19 @@ func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt O
 	f.puller = func(ctx context.Context) (State, error) {
 		set, err := f.pullArtifacts(ctx)
 		if set.Traceparent = f.hintTrace; err == nil {
-			err = take(set)
+			if err = take(set); err != nil {
+				err = &takeError{err}
+			}
 		}
 		return State{ID: set.ID}, err
 	}
 	return f.Run(ctx, func(Event) error { return nil })
 }
+
+// takeError is an error of the caller's, whatever it wraps: no answer of the plane.
+type takeError struct{ error }
+
+func (e *takeError) Unwrap() error { return e.error }
 
 func decodeReleased(id policy.NodeID, payload []byte) (*wire.ArtifactUpdated, error) {
 	var r wire.ArtifactUpdated

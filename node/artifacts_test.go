@@ -270,3 +270,15 @@ func TestAStateFileIsOfPoliciesOrOfArtifacts(t *testing.T) {
 	require.NoError(t, FollowArtifacts(first, holder, self, opt, func(Artifacts) error { return nil }))
 	refused(NewFollower(url, self, opt).Run(ctx, func(Event) error { return nil }), opt.State)
 }
+
+// TestWhatTakeSaysOfAnotherServerIsNoAnswerOfThePlane: a set is taken again after any error of the caller's.
+func TestWhatTakeSaysOfAnotherServerIsNoAnswerOfThePlane(t *testing.T) {
+	for _, err := range []error{&StatusError{Status: http.StatusNotFound}, &AddressError{"x", "y"}, &StateFileError{"x", io.EOF}} {
+		require.Equal(t, []uint64{4}, takes(t, held(t, func(int64) int { return 4 }, nil), 1, func(taken int) error {
+			if taken == 1 {
+				return fmt.Errorf("the caller's: %w", err)
+			}
+			return nil
+		}))
+	}
+}

@@ -208,6 +208,8 @@ func (f *Follower) final(err error) bool {
 	var status *StatusError
 	var kept *StateFileError
 	switch {
+	case errors.As(err, new(*takeError)):
+		return false
 	case errors.As(err, &status):
 		return status.final()
 	case errors.As(err, &kept), errors.Is(err, errNoKeys), errors.As(err, new(*AddressError)):
