@@ -92,7 +92,7 @@ func nextEscaped(b []byte, from int) int {
 	return len(b)
 }
 
-// AppendNotice appends what Notify would return. n.Payload must be in the form
+// AppendNotice appends a notice, signed, as it travels. n.Payload must be in the form
 // of NoticePayload already, which many notices may share: nothing is parsed,
 // and IssuedAt must be in the years 0 to 9999.
 func (s *Signer) AppendNotice(b []byte, n Notice) []byte {

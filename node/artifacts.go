@@ -41,21 +41,31 @@ type Artifacts struct {
 // when the connection is lost. It ends when ctx does, with nil, or as Follower.Run
 // does. An error of take is treated like a failed connection: after a pause the set is
 // pulled and taken again. The server is needed with Options.NATS, too: sets are pulled.
+// Options.From does not count, and Options.State keeps whom to trust: it is another file
+// than that of a [Follower].
 func FollowArtifacts(ctx context.Context, server string, id policy.NodeID, opt Options, take func(Artifacts) error) error {
 	if server == "" {
 		return errors.New("artifacts are pulled over HTTP: name a server that has them")
 	}
+	opt.From = nil
 	f := NewFollower(server, id, opt)
 	f.artifacts = true
 	f.puller = func(ctx context.Context) (State, error) {
 		set, err := f.pullArtifacts(ctx)
 		if set.Traceparent = f.hintTrace; err == nil {
-			err = take(set)
+			if err = take(set); err != nil {
+				err = &takeError{err}
+			}
 		}
 		return State{ID: set.ID}, err
 	}
 	return f.Run(ctx, func(Event) error { return nil })
 }
+
+// takeError is an error of the caller's, whatever it wraps: no answer of the plane.
+type takeError struct{ error }
+
+func (e *takeError) Unwrap() error { return e.error }
 
 func decodeReleased(id policy.NodeID, payload []byte) (*wire.ArtifactUpdated, error) {
 	var r wire.ArtifactUpdated

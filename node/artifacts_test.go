@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/internal/wire"
+	"github.com/edictdev/edict/policy"
 )
 
 const toldVertex = `{"node_id":"n1","kind":"vertex","name":"flor","version":4,"fingerprint":"","document":"{}"}`
@@ -213,5 +216,69 @@ func TestAnAnswerThatIsNoSetIsTold(t *testing.T) {
 		opt := Options{MinWait: time.Millisecond, MaxWait: time.Millisecond, Trouble: func(err error, _ time.Duration) { why = err; cancel() }}
 		require.NoError(t, FollowArtifacts(ctx, url, self, opt, func(Artifacts) error { t.Error("taken"); return nil }))
 		require.ErrorContains(t, why, says)
+	}
+}
+
+// TestASetIsTakenAtFirstByWhoGoesOn: a state file, or a place to begin after, holds no artifacts.
+func TestASetIsTakenAtFirstByWhoGoesOn(t *testing.T) {
+	url := held(t, func(int64) int { return 4 }, nil)
+	from := policy.EventID(1)
+	kept := Options{State: filepath.Join(t.TempDir(), "state.json")}
+	for i, opt := range []Options{kept, kept, {From: &from}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		takes := 0
+		opt.Connected = cancel // the stream is opened after the first set
+		require.NoError(t, FollowArtifacts(ctx, url, self, opt, func(set Artifacts) error {
+			takes++
+			require.Equal(t, uint64(4), set.Items[0].Version)
+			return nil
+		}))
+		require.Equal(t, 1, takes, "follower %d", i)
+	}
+}
+
+// TestAStateFileIsOfPoliciesOrOfArtifacts: the one has no rows, and written in the place of the other it would have a
+// node apply none.
+func TestAStateFileIsOfPoliciesOrOfArtifacts(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	p, url := newPlane(t)
+	p.add(msg{5, web, rulesA})
+	opt := hasty(0)
+	opt.State = filepath.Join(t.TempDir(), "policies.json")
+	require.Len(t, follow(t, NewFollower(url, self, opt), 1), 1)
+	before, err := os.ReadFile(opt.State)
+	require.NoError(t, err)
+	holder := held(t, func(int64) int { return 4 }, nil)
+	refused := func(err error, path string) {
+		t.Helper()
+		var file *StateFileError
+		require.ErrorAs(t, err, &file)
+		require.Equal(t, path, file.Path)
+		require.ErrorContains(t, file, "name another file")
+	}
+	refused(FollowArtifacts(ctx, holder, self, opt, func(Artifacts) error { t.Error("taken"); return nil }), opt.State)
+	after, err := os.ReadFile(opt.State)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+
+	opt.State = filepath.Join(t.TempDir(), "artifacts.json")
+	first, stop := context.WithCancel(ctx)
+	defer stop()
+	opt.Connected = stop
+	require.NoError(t, FollowArtifacts(first, holder, self, opt, func(Artifacts) error { return nil }))
+	refused(NewFollower(url, self, opt).Run(ctx, func(Event) error { return nil }), opt.State)
+}
+
+// TestWhatTakeSaysOfAnotherServerIsNoAnswerOfThePlane: a set is taken again after any error of the caller's.
+func TestWhatTakeSaysOfAnotherServerIsNoAnswerOfThePlane(t *testing.T) {
+	for _, err := range []error{&StatusError{Status: http.StatusNotFound}, &AddressError{"x", "y"}, &StateFileError{"x", io.EOF}} {
+		require.Equal(t, []uint64{4}, takes(t, held(t, func(int64) int { return 4 }, nil), 1, func(taken int) error {
+			if taken == 1 {
+				return fmt.Errorf("the caller's: %w", err)
+			}
+			return nil
+		}))
 	}
 }

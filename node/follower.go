@@ -66,7 +66,7 @@ type Follower struct {
 // http://127.0.0.1:8080. Nothing is started. With Options.NATS and
 // Options.Trust the server may be empty: a pull is then a replay request over NATS for
 // everything that the node has now. An address that can be none is refused where it is
-// followed, with an *AddressError.
+// followed, with an *AddressError, and so is an id that policy.ParseNodeID refuses.
 func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 	opt = opt.withDefaults()
 	f := &Follower{
@@ -96,7 +96,12 @@ func NewFollower(server string, id policy.NodeID, opt Options) *Follower {
 func (f *Follower) Rows() []Row { return f.rows.list() }
 
 // Merged is the set of rules the node must apply: those of its rows, or of the state
-// that was pulled last where that is resolved.
+// that was pulled last where that is resolved. The state is pulled again where an event says
+// that it is resolved, or the rows conflict. What changes it alone is not known here before the
+// next pull: addresses of the node, or of a peer, of which a CIDR of a rule holds some and not
+// all (with Options.Tables those of a peer are announced). Who enforces it pulls /state on a
+// timer too, or enforces the table. A Follower without a server has the rows alone, which may
+// then let through what is denied (docs/nodes-on-nats.md).
 func (f *Follower) Merged() compiler.Block { return f.rows.block() }
 
 // Cursor is the event id to resume after: nothing up to it is missing from Rows.
@@ -155,6 +160,11 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 		if f.own != nil {
 			defer f.own.CloseIdleConnections()
 		}
+		if _, err := policy.ParseNodeID(string(f.id)); err != nil {
+			f.setStreamError(err)
+			yield(Event{}, fmt.Errorf("follow node %q: %w", f.id, err))
+			return
+		}
 		if f.documents.server != "" || f.opt.NATS == "" && !f.askKeys {
 			if err := checkAddress(f.documents.server, f.own == nil); err != nil {
 				f.setStreamError(err)
@@ -198,6 +208,8 @@ func (f *Follower) final(err error) bool {
 	var status *StatusError
 	var kept *StateFileError
 	switch {
+	case errors.As(err, new(*takeError)):
+		return false
 	case errors.As(err, &status):
 		return status.final()
 	case errors.As(err, &kept), errors.Is(err, errNoKeys), errors.As(err, new(*AddressError)):

@@ -224,10 +224,45 @@ func TestPauses(t *testing.T) {
 	require.Zero(t, retryAfter("soon", now))
 }
 
+// TestAnUnknownNodeIsFinal, and so is what has no such page, which knows nothing of nodes: a proxy, or another address.
 func TestAnUnknownNodeIsFinal(t *testing.T) {
-	_, url := newPlane(t)
-	err := NewFollower(url, "n2", hasty(0)).Run(t.Context(), func(Event) error { return nil })
-	require.ErrorIs(t, err, ErrUnknownNode)
+	for answer, unknown := range map[string]bool{
+		`{"status":404,"code":"node_not_found","detail":"there is no node n2 here"}`: true,
+		`{"status":404,"code":"route_not_found","detail":"there is no such route"}`:  false,
+		`<h1>404 Not Found</h1>`: false,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, answer)
+		}))
+		err := NewFollower(server.URL, "n2", hasty(0)).Run(t.Context(), func(Event) error { return nil })
+		server.Close()
+		var status *StatusError
+		require.ErrorAs(t, err, &status)
+		require.Equal(t, http.StatusNotFound, status.Status)
+		require.Equal(t, unknown, errors.Is(err, ErrUnknownNode), answer)
+	}
+}
+
+// TestANodeIDThatIsNoneIsRefused: in an address or a subject it would be another, or all nodes.
+func TestANodeIDThatIsNoneIsRefused(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	p, url := newPlane(t)
+	asked := p.connections
+	for _, id := range []policy.NodeID{"", ">", "*", "a/b", "..", "A", "n1?x=1"} {
+		for _, err := range []error{
+			NewFollower(url, id, hasty(0)).Run(ctx, func(Event) error { return nil }),
+			NewFollower("", id, Options{NATS: "nats://127.0.0.1:1", Trust: artifact.NewTrustSet()}).Run(ctx, func(Event) error { return nil }),
+			FollowArtifacts(ctx, url, id, hasty(0), func(Artifacts) error { return nil }),
+			NewReporter(url, id, ReporterOptions{}).Run(ctx),
+		} {
+			var wrong policy.Violations
+			require.ErrorAs(t, err, &wrong, "%q", id)
+			require.Equal(t, policy.CodeInvalidNodeID, wrong[0].Code)
+		}
+	}
+	require.Empty(t, asked())
 }
 
 func TestASilentStreamIsTakenForDead(t *testing.T) {

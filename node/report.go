@@ -28,6 +28,7 @@ type ReporterOptions struct {
 // one report. A report that does not arrive is sent again, or replaced by a newer one.
 type Reporter struct {
 	server string
+	id     policy.NodeID
 	url    string
 	opt    ReporterOptions
 	own    *http.Transport
@@ -45,7 +46,7 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reporter{server: server, url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
+	r := &Reporter{server: server, id: id, url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
 	if r.opt.HTTP == nil {
 		r.own = newTransport(patience)
 		r.opt.HTTP = &http.Client{Transport: r.own}
@@ -98,8 +99,11 @@ func (r *Reporter) wake() {
 const lastTry = 2 * time.Second
 
 // Run sends reports until ctx ends, and then the one that waits. The error is an
-// *AddressError where the server's is none.
+// *AddressError where the server's is none, or that of policy.ParseNodeID.
 func (r *Reporter) Run(ctx context.Context) error {
+	if _, err := policy.ParseNodeID(string(r.id)); err != nil {
+		return fmt.Errorf("report for node %q: %w", r.id, err)
+	}
 	if err := checkAddress(r.server, r.own == nil); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}

@@ -30,12 +30,17 @@ func (e *StateFileError) Error() string {
 		return fmt.Sprintf("state file %s: %v; make the directory", e.Path, e.Err)
 	case errors.Is(e.Err, artifact.ErrNotRegular): // a device must not be removed
 		return fmt.Sprintf("state file %s: %v; name one that may be replaced", e.Path, e.Err)
+	case errors.Is(e.Err, errOthers):
+		return fmt.Sprintf("state file %s: %v; name another file", e.Path, e.Err)
 	}
 	return fmt.Sprintf("state file %s: %v; remove it to begin anew", e.Path, e.Err)
 }
 
 // Unwrap is the reason.
 func (e *StateFileError) Unwrap() error { return e.Err }
+
+// errOthers: policies and artifacts are followed with a file each, for what the one keeps the other lacks.
+var errOthers = errors.New("it is of who follows")
 
 // saved is what a state file holds.
 type saved struct {
@@ -45,6 +50,8 @@ type saved struct {
 	Complete bool           `json:"complete,omitempty"` // nothing is missing in the rows, so that they can be reported
 	Resolved bool           `json:"resolved,omitempty"` // the rows do not say by themselves what the node must apply
 	Trust    *savedTrust    `json:"trust,omitempty"`
+	// Artifacts: it is of who follows artifacts, and has no rows. A file of an older edict does not say so.
+	Artifacts bool `json:"artifacts,omitempty"`
 }
 
 // savedPolicy is a row, or, without rules, the event id under which one was withdrawn.
@@ -79,13 +86,24 @@ func (f *Follower) restore() error {
 	if err == nil && s.Node != string(f.id) {
 		err = fmt.Errorf("it is of node %.80q", s.Node)
 	}
+	switch {
+	case err != nil:
+	case s.Artifacts && !f.artifacts:
+		err = fmt.Errorf("%w artifacts", errOthers)
+	case f.artifacts && len(s.Policies) > 0:
+		err = fmt.Errorf("%w policies", errOthers)
+	}
 	if err != nil {
 		return &StateFileError{f.opt.State, err}
 	}
 	if err := f.restoreTrust(s.Trust); err != nil {
 		return &StateFileError{f.opt.State, err}
 	}
+	if f.restored = true; f.artifacts {
+		return nil // artifacts are pulled at first: only whom to trust is kept of them
+	}
 	if err := f.rows.restore(s.Policies); err != nil {
+		f.restored = false
 		return &StateFileError{f.opt.State, err}
 	}
 	f.unresolved = s.Resolved
@@ -93,7 +111,6 @@ func (f *Follower) restore() error {
 	if s.Complete {
 		f.position.Store(uint64(s.After))
 	}
-	f.restored = true
 	return nil
 }
 
@@ -107,7 +124,7 @@ func (f *Follower) save() error {
 	verbatim.SetEscapeHTML(false) // the rules are those of their fingerprint as they stand
 	err := verbatim.Encode(saved{
 		Node: string(f.id), After: f.Cursor(), Policies: f.rows.saved(), Complete: f.Position() > 0,
-		Resolved: f.rows.isResolved(), Trust: f.savedTrust(),
+		Resolved: f.rows.isResolved(), Trust: f.savedTrust(), Artifacts: f.artifacts,
 	})
 	if err == nil {
 		err = artifact.WriteFile(f.opt.State, text.Bytes(), 0o600)

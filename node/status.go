@@ -12,11 +12,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/edictdev/edict/internal/wire"
 	"github.com/edictdev/edict/policy"
 )
 
-// ErrUnknownNode means that the plane has no such node (404). It is final: a worker
-// that is behind the log answers 503.
+// ErrUnknownNode means that the plane has no such node (404 with the code node_not_found).
+// It is final: a worker that is behind the log answers 503.
 var ErrUnknownNode = errors.New("the plane knows no such node")
 
 // StatusError is an answer that is not 200.
@@ -39,9 +40,10 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// Is makes a 404 ErrUnknownNode.
+// Is makes a plane's 404 about the node ErrUnknownNode. That of a proxy, or of another
+// server, says nothing of nodes.
 func (e *StatusError) Is(target error) bool {
-	return target == ErrUnknownNode && e.Status == http.StatusNotFound
+	return target == ErrUnknownNode && e.Status == http.StatusNotFound && e.Code == wire.ReplayUnknown
 }
 
 // NATSAccessError means that a NATS server lets nobody in with these credentials, or does not

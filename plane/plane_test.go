@@ -41,6 +41,27 @@ func TestAPlaneRunsUntilItsContextEnds(t *testing.T) {
 	p.Close() // once more does no harm
 }
 
+// TestTheConsoleIsCodedForWhoTakesThat, as all else that the plane answers, and keeps the query of who leaves out a slash.
+func TestTheConsoleIsCodedForWhoTakesThat(t *testing.T) {
+	p, end := running(t, Config{Data: t.TempDir(), HTTP: "127.0.0.1:0", Relaxed: true})
+	defer p.Close()
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	for header, want := range map[string]string{
+		"gzip": "gzip", "br, GZIP;q=0.5": "gzip", "*": "gzip", "gzip;q=0": "", "gzip; Q=0": "", "gzip;q=0.0, *": "", "gzip;x=1;q=0": "", "x-gzip": "", "": "",
+	} {
+		for _, path := range []string{"/ui/", "/ui/console.js", "/openapi.json"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path, nil)
+			require.NoError(t, err)
+			r.Header.Set("Accept-Encoding", header)
+			resp, err := client.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want, resp.Header.Get("Content-Encoding"), "%s %q", path, header)
+		}
+	}
+	require.NoError(t, end())
+}
+
 // TestAPlaneThatNeverRanIsClosed, and its directory is free again.
 func TestAPlaneThatNeverRanIsClosed(t *testing.T) {
 	defer goleak.VerifyNone(t)

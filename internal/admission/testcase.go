@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,6 +73,25 @@ func ParseTests(cases []jsontext.Value) ([]Test, error) {
 	return tests, nil
 }
 
+// misshapen says in the words of JSON, not of Go, what a test case has in the place of something else.
+func misshapen(e *json.UnmarshalTypeError) error {
+	// The decoder adds to a number which one it is.
+	found, _, _ := strings.Cut(e.Value, " ")
+	switch found {
+	case "bool":
+		found = "a boolean"
+	case "object", "array":
+		found = "an " + found
+	default:
+		found = "a " + found
+	}
+	want := "an object"
+	if e.Type.Kind() == reflect.String {
+		want = "a string"
+	}
+	return fmt.Errorf("%s is %s, not %s", cmp.Or(strings.TrimPrefix(e.Field, "."), "it"), found, want)
+}
+
 func parseTest(text jsontext.Value) (Test, error) {
 	var c testCase
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -81,7 +101,7 @@ func parseTest(text jsontext.Value) (Test, error) {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return Test{}, fmt.Errorf("%s is a %s, not a %s", strings.TrimPrefix(wrong.Field, "."), wrong.Value, wrong.Type)
+		return Test{}, misshapen(wrong)
 	case err != nil:
 		return Test{}, err
 	}

@@ -69,22 +69,21 @@ func codingFor(headers []string) string {
 	return ""
 }
 
+// TakesGzip reports whether a client takes bodies that gzip coded, by its Accept-Encoding.
+func TakesGzip(headers []string) bool { return takesCoding(headers, "gzip") }
+
 // takesCoding reports whether a client takes bodies of this coding: it names it, or
 // any coding, and not with the quality 0.
 func takesCoding(headers []string, coding string) bool {
 	named, star := "", ""
 	for _, h := range headers {
 		for part := range strings.SplitSeq(h, ",") {
-			name, quality, _ := strings.Cut(part, ";")
-			q, given := strings.CutPrefix(strings.TrimSpace(quality), "q=")
-			if !given {
-				q = "1"
-			}
+			name, parameters, _ := strings.Cut(part, ";")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case coding:
-				named = q
+				named = quality(parameters)
 			case "*":
-				star = q
+				star = quality(parameters)
 			}
 		}
 	}
@@ -93,4 +92,14 @@ func takesCoding(headers []string, coding string) bool {
 	}
 	q, err := strconv.ParseFloat(named, 64)
 	return err == nil && q > 0
+}
+
+// quality is the weight among the parameters of a coding, 1 where none is given.
+func quality(parameters string) string {
+	for p := range strings.SplitSeq(parameters, ";") {
+		if name, q, ok := strings.Cut(strings.TrimSpace(p), "="); ok && strings.EqualFold(name, "q") {
+			return q
+		}
+	}
+	return "1"
 }

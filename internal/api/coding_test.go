@@ -10,6 +10,7 @@ func TestWhoTakesGzip(t *testing.T) {
 	for header, want := range map[string]bool{
 		"gzip": true, "deflate, GZIP;q=0.5": true, "*": true, "": false, "identity": false, "gzip;q=0": false,
 		"*;q=0": false, "gzip;q=0, *": false, "*;q=0, gzip": true, "br": false, "gzip;q=x": false,
+		"gzip;Q=0": false, "gzip;x=1;q=0": false, "gzip ; q=0.000": false, "gzip;x=1": true, "gzip;q=0.5;x": true, "gzip;q=NaN": false,
 	} {
 		require.Equal(t, want, takesCoding([]string{header}, "gzip"), header)
 	}

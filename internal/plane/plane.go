@@ -358,12 +358,12 @@ func (p *Plane) openAPI(ctx context.Context) (err error) {
 	deps := p.deps()
 	p.metrics.Watch(deps)
 	if p.listeners.Admin == nil {
-		p.handler, err = ui.Handler(api.New(deps))
+		p.handler, err = ui.Handler(api.New(deps), api.TakesGzip)
 		return err
 	}
 	front, admin := api.Split(deps, listener.Addr(p.listeners.HTTP), listener.Addr(p.listeners.Admin))
-	if p.handler, err = ui.Handler(front); err == nil {
-		p.admin, err = ui.Handler(admin)
+	if p.handler, err = ui.Handler(front, api.TakesGzip); err == nil {
+		p.admin, err = ui.Handler(admin, api.TakesGzip)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -68,8 +69,8 @@ func zip(body []byte) ([]byte, error) {
 }
 
 // Handler serves the console at Path, where it sends browsers that ask for the address alone,
-// and everything else by next.
-func Handler(next http.Handler) (http.Handler, error) {
+// and everything else by next. takesGzip says of an Accept-Encoding whether gzip is taken.
+func Handler(next http.Handler, takesGzip func(accepted []string) bool) (http.Handler, error) {
 	all, err := assets()
 	if err != nil {
 		return nil, fmt.Errorf("the console's files: %w", err)
@@ -78,7 +79,8 @@ func Handler(next http.Handler) (http.Handler, error) {
 		name, ours := strings.CutPrefix(r.URL.Path, Path)
 		switch {
 		case r.URL.Path+"/" == Path:
-			http.Redirect(w, r, Path, http.StatusPermanentRedirect)
+			to := url.URL{Path: Path, RawQuery: r.URL.RawQuery} // a link names its project there
+			http.Redirect(w, r, to.String(), http.StatusPermanentRedirect)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
 			w.Header().Set("Vary", "Accept")
 			http.Redirect(w, r, Path, http.StatusFound)
@@ -87,14 +89,14 @@ func Handler(next http.Handler) (http.Handler, error) {
 			if !ok {
 				a = all["index.html"]
 			}
-			a.serve(w, r)
+			a.serve(w, r, takesGzip(r.Header.Values("Accept-Encoding")))
 		default:
 			next.ServeHTTP(w, r)
 		}
 	}), nil
 }
 
-func (a asset) serve(w http.ResponseWriter, r *http.Request) {
+func (a asset) serve(w http.ResponseWriter, r *http.Request, zip bool) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policyOfContent)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -110,7 +112,7 @@ func (a asset) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := a.body
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if zip {
 		if zipped, err := a.zipped(); err == nil {
 			body = zipped
 			h.Set("Content-Encoding", "gzip")

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ import (
 
 func ask(t *testing.T, method, path string, header ...string) *http.Response {
 	t.Helper()
-	h, err := Handler(http.NotFoundHandler())
+	h, err := Handler(http.NotFoundHandler(), func(accepted []string) bool { return slices.Contains(accepted, "gzip") })
 	require.NoError(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -49,6 +50,7 @@ func TestEveryViewIsThePage(t *testing.T) {
 	}
 	require.Equal(t, "text/javascript; charset=utf-8", ask(t, "GET", "/ui/console.js").Header.Get("Content-Type"))
 	require.Equal(t, "/ui/", ask(t, "GET", "/ui").Header.Get("Location"))
+	require.Equal(t, "/ui/?project=x", ask(t, "GET", "/ui?project=x").Header.Get("Location"))
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 	home := ask(t, "GET", "/", "Accept", browser)
 	require.Equal(t, "/ui/", home.Header.Get("Location"))

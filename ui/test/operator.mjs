@@ -408,6 +408,26 @@ const steps = {
     await page.click("button:text-is('Explain')");
     want(page.url().includes("port=5432"), `the port that nobody named is taken for another: ${page.url()}`);
   },
+  async "every protocol that the form of a flow has is explained"(page) {
+    await open(page, `nodes/${given.first}`, "select[name=protocol]");
+    const all = await page.$$eval("select[name=protocol] option", (options) => options.map((o) => o.value));
+    for (const protocol of all) {
+      await page.fill("input[name=peer]", "10.0.0.7");
+      await page.selectOption("select[name=protocol]", protocol);
+      await page.click("button:text-is('Explain')");
+      await until(page, (p) => new URLSearchParams(location.search).get("protocol") === p, "the flow is not asked about", protocol);
+      await there(page, ".answer, main .failure", protocol);
+      want((await page.$$("main .failure")).length === 0, `${protocol} is offered, and refused`);
+    }
+  },
+  async "a draft is planned as it was typed"(page) {
+    page.mayFail = true; // it is refused
+    await open(page, `policies/${given.policy}`, "#draft");
+    const typed = (await page.inputValue("#draft")).replace(/^\{/, '{"mode": "audit", "mode": "enforce",');
+    await page.fill("#draft", typed);
+    await page.click("button:text-is('Plan')");
+    await there(page, "main .failure:has-text('duplicate_key')", "that a member stands there twice");
+  },
   async "a form shows what the address asks for, and asks for it again"(page) {
     const chosen = () => page.$$eval("main form select", (all) => all.map((s) => s.value));
     await open(page, "nodes?all=true&state=refused", "main form");
@@ -423,6 +443,66 @@ const steps = {
     await page.fill("input[name=port]", "54");
     await page.click("button:text-is('Explain')");
     want(page.url().includes("direction=egress&protocol=udp&port=54"), `another flow is explained: ${page.url()}`);
+  },
+  async "tabs of Live that nobody sees leave the six connections of a browser to the one that is seen"(page) {
+    const tabs = [];
+    for (let i = 1; i <= 7; i++) {
+      const tab = await page.context().newPage();
+      tabs.push(tab);
+      await hidden(tab);
+      await open(tab, "live", "h1:text-is('Live')");
+      await tab.evaluate(() => window.hide(false));
+      await there(tab, ".stream[data-state=open]", `tab ${i}`);
+      await there(tab, ".events > li", `tab ${i}`);
+      await tab.evaluate(() => window.hide(true));
+    }
+    await ask(`${project}/nodes/unseen-1`, { method: "PUT", body: { labels: { env: "unseen" }, addresses: [] } });
+    await tabs[0].evaluate(() => window.hide(false));
+    await there(tabs[0], ".events > li:has-text('unseen-1')", "what came while the tab was hidden");
+    const seqs = await tabs[0].$$eval(".events .seq", (all) => all.map((e) => Number(e.innerText)));
+    same(seqs.filter((s, i) => i > 0 && seqs[i - 1] - s !== 1), [], "events below which some are missing, or come twice");
+  },
+  async "keys of the page do nothing behind the dialogue that lists them"(page) {
+    await open(page, "nodes", "tbody tr");
+    await page.keyboard.press("?");
+    await there(page, "dialog.keys[open]", "the keys");
+    for (const key of ["g", "f", "j", "/", "c", "?"]) await page.keyboard.press(key);
+    same(new URL(page.url()).pathname, "/ui/nodes", "the view behind the dialogue");
+    same(await page.innerText("main [data-copy]"), "Copy", "the command behind the dialogue");
+    await page.keyboard.press("Escape");
+    await until(page, () => !document.querySelector("dialog.keys").open, "Esc does not leave the dialogue");
+    await page.keyboard.press("g");
+    await page.keyboard.press("f");
+    await there(page, ".counts", "the fleet, by its keys, once the dialogue is left");
+  },
+  async "a payload is tried as it was typed, and shown as the plane made it"(page) {
+    page.mayFail = true; // some of it is refused
+    const typed = '{"service_type": "tried", "n": 12345678901234567890, "n2": 1e400}';
+    await open(page, "admission", "textarea");
+    const sent = async (text, against) => {
+      await page.click(`.tabs button:text-is('${against}')`);
+      await page.fill("textarea >> nth=0", text);
+      const [request] = await Promise.all([page.waitForRequest((r) => r.method() === "POST"), page.click("button.primary:has-text('Try')")]);
+      return request.postData();
+    };
+    for (const against of ["present policies", "a draft"]) want((await sent(typed, against)).includes(typed), `${against}: another payload is tried than was typed`);
+    want((await sent('{"a": 1, "a": 2}', "present policies")).includes('{"a": 1, "a": 2}'), "of a member that was typed twice one is tried");
+    await there(page, ".failure:has-text('duplicate_key')", "that a member stands there twice");
+    for (const against of ["present policies", "a draft"]) {
+      for (const text of ["null", "[]", "7"]) {
+        await page.click(`.tabs button:text-is('${against}')`);
+        await page.fill("textarea >> nth=0", text);
+        await page.click("button.primary:has-text('Try')");
+        await there(page, ".failure:text-is('A payload is an object in JSON, such as {\"service_type\": \"network-policy\"}.')", `${against}: that ${text} is no payload`);
+        await page.fill("textarea >> nth=0", "{");
+        await page.click("button.primary:has-text('Try')");
+        await there(page, ".failure:has-text('position')", "that it is no JSON");
+      }
+    }
+    await page.route("**/v1/engine/evaluate*", (r) => r.fulfill({ contentType: "application/json", body: `{"status": "MODIFIED", "request_payload": ${typed}, "explain": {"steps": []}}` }));
+    await sent("{}", "present policies");
+    await there(page, ".answer pre", "what the plane made of it");
+    for (const n of ["12345678901234567890", "1e400"]) want((await page.innerText(".answer pre")).includes(n), `${n} is shown as another number`);
   },
   async "who signs out while the plane is away is told that there still is a session"(page) {
     page.mayFail = true;

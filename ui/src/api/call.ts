@@ -33,6 +33,19 @@ export interface Given<O extends Operation> {
   path?: Parameters<O>["path"];
   query?: Parameters<O>["query"];
   body?: Body<O>;
+  /** The body, or an answer, as JSON that has what somebody wrote: its numbers stay as they were written. */
+  text?: string;
+  verbatim?: boolean;
+}
+
+// What browsers have by now, and the types do not: a number as it was written.
+const rawJSON = (JSON as { rawJSON?: (text: string) => unknown }).rawJSON;
+
+/** What a text in JSON says. A number that this page could not hold is kept as it was written, for JSON.stringify alone. */
+export function parsed(text: string): unknown {
+  const large = (_: string, value: unknown, context?: { source?: string }) =>
+    typeof value === "number" && context?.source && rawJSON && (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) ? rawJSON(context.source) : value;
+  return JSON.parse(text, large as (key: string, value: unknown) => unknown);
 }
 
 /** Where an operation is, with its parameters. */
@@ -48,12 +61,13 @@ export function address(op: Operation, path: object = {}, query: object = {}): s
 /** Sends a request and reads its answer; throws Refused or Unreachable. */
 export async function call<O extends Operation>(op: O, given: Given<O> = {}, signal?: AbortSignal): Promise<Answer<O>> {
   const headers: Record<string, string> = { Accept: "application/json" };
-  if (given.body !== undefined) headers["Content-Type"] = "application/json";
+  const body = given.text ?? (given.body === undefined ? undefined : JSON.stringify(given.body));
+  if (body !== undefined) headers["Content-Type"] = "application/json";
   const res = await reach(address(op, given.path, given.query), {
-    method: routes[op][0], headers, signal, body: given.body === undefined ? undefined : JSON.stringify(given.body),
+    method: routes[op][0], headers, signal, body,
   });
   if (res.status === 204) return undefined as Answer<O>;
-  return (await res.json()) as Answer<O>;
+  return (given.verbatim ? parsed(await res.text()) : await res.json()) as Answer<O>;
 }
 
 /** All items of a list that the plane gives in pages; ask asks for the page at a cursor, at first for the first one. */

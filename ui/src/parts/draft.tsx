@@ -67,18 +67,20 @@ export function Draft({ policy, head, changed }: { policy: Schemas["Policy"]; he
     if (text === base.text) begin();
   }, [head.id]);
   const path = { project: project.value, policy: policy.id };
-  const attempt = async (what: (draft: Preview) => Promise<void>) => {
+  // The plane is sent the text: written anew it would have one of the members that stand there twice.
+  const attempt = async (what: () => Promise<void>) => {
     setError(undefined);
     setStaged("");
     try {
-      await what(JSON.parse(text) as Preview);
+      JSON.parse(text); // which says where it is none
+      await what();
     } catch (err) {
       setError(err as Error);
     }
   };
-  const look = () => attempt(async (draft) => setPlan({ of: text, is: await call("dryRunPolicy", { path, body: draft }) }));
-  const stage = () => attempt(async (draft) => {
-    const waves = await call("stageRevision", { path, body: draft });
+  const look = () => attempt(async () => setPlan({ of: text, is: await call("dryRunPolicy", { path, text }) }));
+  const stage = () => attempt(async () => {
+    const waves = await call("stageRevision", { path, text });
     setStaged(waves.parent_revision_id === head.id ? "Staged. No node is sent it until it is promoted."
       : "Staged upon a newer head than the one that was planned. Plan again, to see what it would undo, before you promote it; or abort it.");
     changed();

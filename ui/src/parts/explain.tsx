@@ -24,7 +24,7 @@ export function Explain({ node }: { node: Schemas["Node"] }) {
       <form class="filters" onSubmit={submit}>
         <label>Direction<select name="direction"><Options of={[["ingress", "ingress, from"], ["egress", "egress, to"]]} chosen={direction} /></select></label>
         <label class="wide">Peer, a node or an address<input name="peer" required defaultValue={peer} placeholder="web-1 or 10.16.0.1" spellcheck={false} /></label>
-        <label>Protocol<select name="protocol"><Options of={["tcp", "udp", "sctp", "icmp", "icmpv6"]} chosen={protocol} /></select></label>
+        <label>Protocol<select name="protocol"><Options of={["tcp", "udp", "sctp", "icmp"]} chosen={protocol} /></select></label>
         <label>Port<input name="port" type="number" required min={1} max={65535} defaultValue={port} /></label>
         <button class="primary">Explain</button>
       </form>

@@ -21,7 +21,7 @@ function move(by: number): void {
 /** Has the page answer its keys. */
 export function listenToKeys(): void {
   addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return; // what is behind a dialogue has no keys
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test((e.target as Element).tagName);
     if (e.key === "Escape" && typing) (e.target as HTMLElement).blur();
     if (typing) return;

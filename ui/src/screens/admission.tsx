@@ -47,7 +47,7 @@ function List({ of }: { of: Schemas["AdmissionPolicy"][] }) {
 function Decisions({ policies }: { policies: Schemas["AdmissionPolicy"][] }) {
   const policy = asked("decided");
   const outcome = asked("outcome");
-  const decisions = useLoad(`decisions ${policy} ${outcome}`, (signal) => call("listDecisions", { query: { limit: 30, policy: policy || undefined, outcome: (outcome || undefined) as never } }, signal), 5000);
+  const decisions = useLoad(`decisions ${policy} ${outcome}`, (signal) => call("listDecisions", { query: { limit: 30, policy: policy || undefined, outcome: (outcome || undefined) as never }, verbatim: true }, signal), 5000);
   const items = decisions.data?.items ?? [];
   return (
     <Part title="Decisions" note="newest first" id="decisions">

@@ -4,6 +4,7 @@ import type { operations } from "../api/schema";
 import { follow, type StreamState } from "../api/follow";
 import { Empty, Failure, Head, NodeLink, Options, PolicyLink, Tag } from "../parts/bits";
 import { Changed, type Changing } from "../parts/change";
+import { visible } from "../state/load";
 import { word } from "../state/word";
 import { ask, asked, project } from "../state/route";
 import { clock, exact, present } from "../state/time";
@@ -72,15 +73,17 @@ function useSince(): string {
 const burst = { of: 50, every: 250, else: 50 };
 
 // useEvents follows a stream; what arrives within a frame is shown at once. read is whether the last hour was: what
-// comes of it is shown when it is whole, or after a while, so that rows do not run past.
+// comes of it is shown when it is whole, or after a while, so that rows do not run past. A tab that nobody sees follows
+// nothing, for a browser has six connections to one address, and goes on behind its last event when it is seen.
 function useEvents(url: string, paused: boolean) {
   const [events, set] = useState<LogEvent[]>([]);
   const [state, setState] = useState<StreamState>("opening");
   const [error, setError] = useState<Error>();
   const [read, setRead] = useState("");
   const last = useRef({ url: "", id: "" });
+  const seen = visible.value;
   useEffect(() => {
-    if (paused) return;
+    if (paused || !seen) return;
     if (last.current.url !== url) {
       last.current = { url, id: "" };
       set([]);
@@ -121,7 +124,7 @@ function useEvents(url: string, paused: boolean) {
       if (last.current.url === url) flush(); // it is not sent again
       clearTimeout(patience);
     };
-  }, [url, paused]);
+  }, [url, paused, seen]);
   return { events, state, error, read: read === url };
 }
 
