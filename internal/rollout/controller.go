@@ -56,14 +56,20 @@ type Options struct {
 type Controller struct {
 	opt  Options
 	log  *slog.Logger
-	held map[uuid.UUID]uuid.UUID // revisions of rollouts of which the log says that they are held up, by policy
+	held map[uuid.UUID]hold // rollouts of which the log says that they are held up, by policy
 	// waited is how long a look waited for the log and the fold.
 	waited time.Duration
 }
 
+// hold is what is known of a rollout that its project's quota holds up.
+type hold struct {
+	revision uuid.UUID
+	until    time.Time // no wave is appended before
+}
+
 // New makes a controller that has looked at nothing.
 func New(opt Options) *Controller {
-	return &Controller{opt: opt, log: opt.Logger, held: map[uuid.UUID]uuid.UUID{}}
+	return &Controller{opt: opt, log: opt.Logger, held: map[uuid.UUID]hold{}}
 }
 
 const (
@@ -72,7 +78,8 @@ const (
 	leastPause  = 100 * time.Millisecond
 	shareOfTime = 9
 	// retry is when rollouts are looked at again though nothing seems to have happened:
-	// another worker has ended, or an event could not be appended.
+	// another worker has ended, or an event could not be appended. So long no wave is
+	// appended that the fold just refused for the quota of its project.
 	retry = 5 * time.Second
 	// patience is for one event.
 	patience = 10 * time.Second
@@ -157,13 +164,15 @@ func (c *Controller) move(ctx context.Context, p projector.PolicyRef) error {
 	case err != nil:
 		return err
 	case lacksRoom(v): // others took it between the look and the append
-		c.waits(p, r.Rollout, v.Rejection.Detail)
+		c.waits(p, r.Rollout, v.Rejection.Detail, c.opt.Clock().Add(retry))
+		return nil
 	case v.Rejection != nil:
 		c.log.Info("a rollout has gone on otherwise", "policy", p.Policy, "detail", v.Rejection.Detail)
 	case !v.Duplicate:
 		c.opt.Metrics.RolloutMoved(e.EventType())
 		c.tell(p, len(r.Rollout.Opened), d)
 	}
+	delete(c.held, p.Policy)
 	return nil
 }
 
@@ -193,32 +202,36 @@ func lacksRoom(v projector.Verdict) bool {
 }
 
 // holdsUp reports whether the quota of its project holds a rollout up, and says so once. What
-// the fold would reject is not appended: it would take of the log at each look.
+// the fold would reject is not appended: it would take of the log at each look. So would what it
+// just rejected though it would take it by the clock here, which may be ahead of the log's.
 func (c *Controller) holdsUp(p projector.PolicyRef, r projector.Rollout, d Decision) bool {
+	if h := c.held[p.Policy]; d.Act == Open && h.revision == r.Revision && c.opt.Clock().Before(h.until) {
+		return true
+	}
 	why := ""
 	c.opt.Model.Read(func(v *projector.View) { why = Held(v, p, r, d, c.opt.Clock()) })
 	if why == "" {
-		delete(c.held, p.Policy)
 		return false
 	}
-	c.waits(p, r, why)
+	c.waits(p, r, why, time.Time{})
 	return true
 }
 
-// waits says once that the quota of its project holds a rollout up.
-func (c *Controller) waits(p projector.PolicyRef, r projector.Rollout, why string) {
-	if c.held[p.Policy] != r.Revision {
-		c.held[p.Policy] = r.Revision
+// waits says once that the quota of its project holds a rollout up; before until no wave is appended.
+func (c *Controller) waits(p projector.PolicyRef, r projector.Rollout, why string, until time.Time) {
+	before := c.held[p.Policy].revision
+	c.held[p.Policy] = hold{r.Revision, until}
+	if before != r.Revision {
 		c.log.Warn("a rollout waits for its project's quota", "policy", p.Policy, "wave", len(r.Opened), "detail", why)
 	}
 }
 
 // forget forgets what it said of rollouts that are under way no more.
 func (c *Controller) forget(underWay []projector.PolicyRef) {
-	held := make(map[uuid.UUID]uuid.UUID, len(c.held))
+	held := make(map[uuid.UUID]hold, len(c.held))
 	for _, p := range underWay {
-		if revision, ok := c.held[p.Policy]; ok {
-			held[p.Policy] = revision
+		if h, ok := c.held[p.Policy]; ok {
+			held[p.Policy] = h
 		}
 	}
 	c.held = held

@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,7 +234,7 @@ func TestAWaveWaitsForTheQuotaOfItsProject(t *testing.T) {
 }
 
 // The last of a project's room may go between the look and the append. Then the log has an event
-// that the fold refused, and drops its repeats: the wave opens all the same as soon as there is room.
+// that the fold refused, and drops its repeats: the wave opens all the same soon after there is room.
 func TestAWaveThatWasRefusedForItsQuotaOpensLater(t *testing.T) {
 	w := newWorld(t)
 	w.stored = map[uuid.UUID]uint64{}
@@ -246,10 +248,40 @@ func TestAWaveThatWasRefusedForItsQuotaOpensLater(t *testing.T) {
 	w.stands(projector.RolloutUnderWay, 1)
 	require.Len(t, c.held, 1, "it says what the rollout waits for")
 	limit(21, policy.Quota{})
+	later := c.opt.Clock().Add(retry)
+	c.opt.Clock = func() time.Time { return later }
 	c.look(t.Context())
 	w.stands(projector.RolloutUnderWay, 2)
 	require.Empty(t, c.held)
 	require.Equal(t, []string{policy.TypeWaveOpened}, w.moved)
+}
+
+// A clock that is ahead of the log's sees room that the fold does not see. The log gets no event
+// for each look, the log of the plane no line, and a stop waits for nothing.
+func TestAWaveThatIsRefusedForItsQuotaIsNotAppendedAtEachLook(t *testing.T) {
+	w := newWorld(t)
+	w.stored = map[uuid.UUID]uint64{}
+	w.all = fine
+	w.add(policy.ProjectQuotaUpdated{ID: id(20), Project: id(0), Quota: policy.Quota{BytesPerDay: 1}, CreatedBy: "root"})
+	c := w.controller()
+	var said bytes.Buffer
+	c.log = slog.New(slog.NewTextHandler(&said, nil))
+	now := time.Unix(int64(w.seq), 0).Add(48 * time.Hour)
+	c.opt.Clock = func() time.Time { return now }
+	had := w.seq
+	for range 10 {
+		c.look(t.Context())
+	}
+	require.Equal(t, had+1, w.seq)
+	now = now.Add(retry)
+	for range 10 {
+		c.look(t.Context())
+	}
+	require.Equal(t, had+2, w.seq)
+	require.Equal(t, 1, strings.Count(said.String(), "\n"), said.String())
+	w.all = bad
+	c.look(t.Context())
+	w.stands(projector.RolloutStopped, 1)
 }
 
 // Nothing is remembered of a policy that is deleted while a quota holds up its wave.
