@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -142,15 +143,17 @@ type identities struct {
 
 // identities finds or makes certificate and key of every principal of the node.
 func (a *app) identities(r *repository, view *rete.View, o bundleOptions) (*identities, error) {
-	log, _ := rete.ReadEnrollments(r.root.FS()) // judgedWith tells its faults
+	by := issuer{}
+	by.log, _ = rete.ReadEnrollments(r.root.FS()) // judgedWith tells the faults of both
+	by.ca, _ = readCA(r, view)
 	ids := &identities{files: map[string][]byte{}}
 	for _, h := range view.Holders(o.node) {
 		cert, key, err := kept(o.keys, h)
 		switch {
 		case err == nil:
-			err = fits(log, h, cert, key)
+			err = by.fits(h, cert, key)
 		case errors.Is(err, fs.ErrNotExist) && o.caKey != "":
-			cert, key, err = a.enrolled(r, view, log, h, o, ids)
+			cert, key, err = a.enrolled(r, view, by, h, o, ids)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", h.SPIFFE, err)
@@ -162,9 +165,9 @@ func (a *app) identities(r *repository, view *rete.View, o bundleOptions) (*iden
 
 // enrolled is an identity that the log has already, of a run that was cut off, or a
 // new one.
-func (a *app) enrolled(r *repository, view *rete.View, log *rete.Enrollments, h rete.Holder, o bundleOptions, ids *identities) (cert, key []byte, err error) {
+func (a *app) enrolled(r *repository, view *rete.View, by issuer, h rete.Holder, o bundleOptions, ids *identities) (cert, key []byte, err error) {
 	ids.fresh = append(ids.fresh, h.Leaf+".crt", h.Leaf+".key")
-	if cert, key, err = kept(partialOf(o.out), h); err == nil && fits(log, h, cert, key) == nil {
+	if cert, key, err = kept(partialOf(o.out), h); err == nil && by.fits(h, cert, key) == nil {
 		return cert, key, nil
 	}
 	for _, name := range []string{h.Leaf + ".crt", h.Leaf + ".key"} {
@@ -216,9 +219,15 @@ func kept(dir string, h rete.Holder) (cert, key []byte, err error) {
 	return cert, key, err
 }
 
-// fits checks that certificate and key belong together, to the principal, and
-// are enrolled.
-func fits(log *rete.Enrollments, h rete.Holder, certPEM, keyPEM []byte) error {
+// issuer is what a certificate that was issued earlier is judged by.
+type issuer struct {
+	log *rete.Enrollments
+	ca  *x509.Certificate // nil: there is none
+}
+
+// fits checks that certificate and key belong together, to the principal, are
+// enrolled, and that the present CA signed the certificate.
+func (i issuer) fits(h rete.Holder, certPEM, keyPEM []byte) error {
 	cert, err := rete.ParseCertificate(certPEM)
 	if err != nil {
 		return err
@@ -237,8 +246,11 @@ func fits(log *rete.Enrollments, h rete.Holder, certPEM, keyPEM []byte) error {
 	if !public.Equal(key.Crypto().Public()) {
 		return cli.Failed(cli.Differs, "the key is not that of the certificate")
 	}
-	if !log.LiveCertificate(h.SPIFFE, rete.Fingerprint(cert)) {
+	if !i.log.LiveCertificate(h.SPIFFE, rete.Fingerprint(cert)) {
 		return cli.Failed(cli.Differs, "the certificate %s has no sign-event that is not revoked", rete.Fingerprint(cert))
+	}
+	if i.ca != nil && cert.CheckSignatureFrom(i.ca) != nil {
+		return cli.Failed(cli.Differs, "the certificate %s is not signed by the CA of the rete, whose certificate may be another by now; issue another with retectl ca sign", rete.Fingerprint(cert))
 	}
 	return nil
 }

@@ -272,8 +272,8 @@ func rolesOf(v *rete.View, id string) string {
 	return ""
 }
 
-// openCA pairs the certificate of the repository with a key.
-func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) {
+// readCA reads the CA's certificate of the repository.
+func readCA(r *repository, v *rete.View) (*x509.Certificate, error) {
 	path := string(v.Rete.Value.CA.Cert)
 	text, err := rete.ReadFile(r.root.FS(), path, maxGiven)
 	if err != nil {
@@ -283,9 +283,18 @@ func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) 
 	if err != nil {
 		return nil, cli.Failed(cli.Unreadable, "%s: %v", filepath.Join(r.dir, path), err)
 	}
+	return cert, nil
+}
+
+// openCA pairs the certificate of the repository with a key.
+func openCA(r *repository, v *rete.View, keyFile string) (*authority.CA, error) {
+	cert, err := readCA(r, v)
+	if err != nil {
+		return nil, err
+	}
 	log, _ := rete.ReadEnrollments(r.root.FS()) // Append refuses a broken one
 	if err := rete.CheckNotRevoked(log, cert, string(v.Rete.Value.Name)); err != nil {
-		return nil, cli.Failed(cli.Differs, "%s: %v", filepath.Join(r.dir, path), err)
+		return nil, cli.Failed(cli.Differs, "%s: %v", filepath.Join(r.dir, string(v.Rete.Value.CA.Cert)), err)
 	}
 	key, err := artifact.LoadSigner(keyFile)
 	if err != nil {
