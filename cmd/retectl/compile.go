@@ -170,8 +170,8 @@ func (r *repository) output(named string) (string, error) {
 
 // lockTree waits until no other compile writes the tree at out: of two at once, each would
 // write to, and clear away, what the other makes beside it. A tree of the repository
-// may have no directory above it yet. Elsewhere it is made, so that who comes next finds
-// it locked.
+// may have no directory above it yet, and locks the repository. Elsewhere that directory is
+// made, so that who comes next finds it locked; a compile that fails leaves it.
 func (r *repository) lockTree(stderr io.Writer, out string) (unlock func(), err error) {
 	dir := filepath.Dir(out)
 	if inside, err := below(r.dir, out); err != nil {

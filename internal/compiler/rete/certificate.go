@@ -89,8 +89,8 @@ func CheckCA(cert *x509.Certificate, rete string) error {
 	return CheckSPIFFE(cert, TrustDomain(rete))
 }
 
-// CheckNotRevoked checks that a CA's certificate still counts. It needs no sign-event, as
-// those of others do.
+// CheckNotRevoked checks that a CA's certificate still counts. Unlike the certificates of
+// others, it counts without a sign-event.
 func CheckNotRevoked(log *Enrollments, ca *x509.Certificate, rete string) error {
 	if fingerprint := Fingerprint(ca); log.Revoked(TrustDomain(rete), fingerprint) {
 		return fmt.Errorf("%s was revoked in %s; remove the file, make another with retectl ca init, and issue every certificate again", fingerprint, EnrollmentLog)
