@@ -2,10 +2,12 @@ package access
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +54,9 @@ func TestATokenIsNotRefusedWhileItsIssuerIsAway(t *testing.T) {
 		"no way there": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		"a gateway without it": func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Body: http.NoBody, Request: r}, nil
+		},
+		"an answer that breaks off": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), Request: r}, nil
 		},
 	} {
 		i := issuer.New(t)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,32 +34,43 @@ const (
 	issuerBurst = 5
 )
 
+// issuerAnswer bounds an answer of an issuer, in bytes.
+const issuerAnswer = 4 << 20
+
 var errAskedEnough = errors.New("the issuer was asked for its keys a moment ago")
 
-// seldom lets a few requests pass. What it fails with is an *AwayError where the issuer
-// could not be asked, and where it could not be a moment ago.
+// seldom lets a few requests pass, and notes whether the issuer could be asked: no error that an
+// http.Client returns wraps that it gave up waiting.
 type seldom struct {
 	next  http.RoundTripper
 	limit *rate.Limiter
-	away  atomic.Bool // as the last request found
+	away  atomic.Bool // the last request that passed got no whole answer
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limit.Allow() {
-		if s.away.Load() {
-			return nil, &AwayError{errAskedEnough}
-		}
 		return nil, errAskedEnough
 	}
-	res, err := s.next.RoundTrip(r)
-	if err == nil && (res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests) {
-		err = errors.Join(fmt.Errorf("it answers %s", res.Status), res.Body.Close())
-	}
+	res, err := s.ask(r)
 	s.away.Store(err != nil)
+	return res, err
+}
+
+// ask has the whole answer: what breaks off later is not seen here.
+func (s *seldom) ask(r *http.Request) (*http.Response, error) {
+	res, err := s.next.RoundTrip(r)
 	if err != nil {
-		return nil, &AwayError{err}
+		return nil, err
 	}
+	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		return nil, errors.Join(fmt.Errorf("it answers %s", res.Status), res.Body.Close())
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, issuerAnswer))
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }
 
@@ -71,40 +83,12 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 // Unwrap is what was found.
 func (e *AwayError) Unwrap() error { return e.Err }
 
-// asked notes why an issuer could not be asked: no error that the client returns wraps that it gave
-// up waiting, or that a part of an answer is missing.
-type asked struct {
-	next http.RoundTripper
-	away error
-}
-
-// RoundTrip implements http.RoundTripper.
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := a.next.RoundTrip(r)
-	if err != nil {
-		a.away = err
-		return nil, err
-	}
-	res.Body = &askedBody{res.Body, a}
-	return res, nil
-}
-
-type askedBody struct {
-	io.ReadCloser
-	of *asked
-}
-
-func (b *askedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.of.away = err
-	}
-	return n, err
-}
-
 // issuerKeys are an issuer's, by which tokens are verified. It notes in a failedAway of the
 // context that they could not be asked for: the verifier's own error does not wrap it.
-type issuerKeys struct{ oidc.KeySet }
+type issuerKeys struct {
+	oidc.KeySet
+	from *seldom
+}
 
 type failedAway struct{ err *AwayError }
 
@@ -113,8 +97,8 @@ type failedAwayKey struct{}
 // VerifySignature implements oidc.KeySet.
 func (k issuerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, token)
-	if f, ok := ctx.Value(failedAwayKey{}).(*failedAway); ok {
-		f.err, _ = errors.AsType[*AwayError](err)
+	if f, ok := ctx.Value(failedAwayKey{}).(*failedAway); ok && err != nil && k.from.away.Load() {
+		f.err = &AwayError{err}
 	}
 	return payload, err
 }
@@ -147,12 +131,11 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 		careful.Transport = http.DefaultTransport
 	}
 	transport := careful.Transport
-	careful.Transport = &seldom{next: transport, limit: rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
+	from := &seldom{next: transport, limit: rate.NewLimiter(rate.Every(issuerEvery), issuerBurst)}
+	careful.Transport = from
 	client = &careful
-	first, way := *client, &asked{next: careful.Transport}
-	first.Transport = way
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, &first), issuer)
-	if err != nil && way.away != nil {
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
+	if err != nil && from.away.Load() {
 		err = &AwayError{err}
 	}
 	if err != nil {
@@ -164,7 +147,7 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err := provider.Claims(&at); err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}
-	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys)}
+	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys), from}
 	return &OIDC{
 		verifier: oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
 		client:   client, transport: transport, endpoint: provider.Endpoint(), issuer: issuer, audience: audience,
