@@ -41,10 +41,7 @@ func checkAddress(server string, callers bool) error {
 // checkPorts refuses addresses of NATS servers of which one has a port that none can have: the
 // client would try it again and again. It parses the rest itself.
 func checkPorts(servers string) error {
-	for server := range strings.SplitSeq(servers, ",") {
-		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
-			server = "nats://" + server
-		}
+	for _, server := range wire.Servers(servers) {
 		u, err := url.Parse(server)
 		if err != nil || u.Port() == "" {
 			continue

@@ -3,6 +3,8 @@ package streams
 import (
 	"net/url"
 	"strings"
+
+	"github.com/edictdev/edict/internal/wire"
 )
 
 // PublicURLs are the URLs of NATS servers, comma separated, as they may be shown:
@@ -12,11 +14,8 @@ func PublicURLs(urls string) string {
 		return ""
 	}
 	var all []string
-	for part := range strings.SplitSeq(urls, ",") {
-		if part = strings.TrimSpace(part); !strings.Contains(part, "://") {
-			part = "nats://" + part
-		}
-		u, err := url.Parse(part)
+	for _, server := range wire.Servers(urls) {
+		u, err := url.Parse(server)
 		if err != nil {
 			continue // NATS takes it and we cannot read it: it may hold a password
 		}

@@ -24,3 +24,14 @@ func ShownServer(address string) string {
 	}
 	return address[at+1:]
 }
+
+// Servers are the addresses of several NATS servers, comma separated, each as a URL.
+func Servers(urls string) []string {
+	parts := strings.Split(urls, ",")
+	for i, p := range parts {
+		if parts[i] = strings.TrimSpace(p); !strings.Contains(p, "://") {
+			parts[i] = "nats://" + parts[i]
+		}
+	}
+	return parts
+}
