@@ -201,16 +201,55 @@ func move[E any](h *policyHandlers, c *call, role string, decode func([]byte) (E
 
 // moved appends an event about a rollout, and answers with what it left.
 func (h *policyHandlers) moved(c *call, e policy.Event, project, id uuid.UUID) error {
-	if _, err := h.writes.commit(c, e, false); err != nil {
+	made, err := h.writes.commit(c, e, false)
+	if err != nil {
 		return err
 	}
-	var out *resource.Waves
-	h.model.Read(func(v *projector.View) { out = wavesOf(v, project, id) })
-	if out == nil {
+	var r projector.Rollout
+	var ok bool
+	h.model.Read(func(v *projector.View) { r, ok = projector.RolloutOf(v, project, id) })
+	if !ok {
 		return policyNotFound(id) // deleted since
 	}
+	if c.key != "" && r.Seq != made.Seq {
+		if r, err = h.asMoved(c, e, project, id, r); err != nil {
+			return err
+		}
+	}
+	out := showWaves(r)
 	out.Admission = c.admitted
 	return c.json(http.StatusOK, out)
+}
+
+// asMoved is the rollout that e was about, as e left it, where a try before this one wrote e:
+// what was staged since is another rollout. now is the latest.
+func (h *policyHandlers) asMoved(c *call, e policy.Event, project, id uuid.UUID, now projector.Rollout) (r projector.Rollout, err error) {
+	if h.writes.Event == nil || h.writes.NextOf == nil {
+		return now, nil
+	}
+	m, err := h.writes.made(c.r.Context(), e)
+	if errors.Is(err, streams.ErrNotFound) { // the log was compacted since
+		return now, nil
+	}
+	if err != nil {
+		return r, unread(err)
+	}
+	switch first, _ := policy.Decode(m.Body); first := first.(type) {
+	case policy.RevisionPromoted:
+		r.Revision = first.Revision
+	case policy.WaveOpened:
+		r.Revision = first.Revision
+	case policy.RolloutAborted:
+		r.Revision = first.Revision
+		now = projector.Rollout{Revision: first.Revision, Phase: projector.RolloutAborted, Reason: first.Reason, Time: m.Time} // unless it reached nodes, this is all that is known
+	}
+	h.model.Read(func(v *projector.View) {
+		then, ok, failed := projector.RolloutAfter(v, project, id, r.Revision, m.Seq)
+		if r, err = then, failed; !ok {
+			r = now
+		}
+	})
+	return r, err
 }
 
 // wavesOf is the latest rollout of a policy; nil: there was none.

@@ -159,3 +159,39 @@ func TestWhoStagedIsAnsweredThoughTheLogIsCompacted(t *testing.T) {
 	stage("b")
 	require.Equal(t, mine.RevisionID, stage("a", keyed).RevisionID)
 }
+
+// A repeat under the same key has the first answer, whatever was staged and rolled out since:
+// of another revision it would say what its client never asked for.
+func TestARolloutsWritesAnswerARetryAsBefore(t *testing.T) {
+	p := newPlane(t)
+	at := policies + "/" + p.create("web").ID.String()
+	do := func(path, body string, header ...string) answer {
+		a := p.do("POST", at+path, body, header...)
+		p.want(http.StatusOK, "", a)
+		return a
+	}
+	under := func(key string) string { return "Idempotency-Key: " + key }
+	type write struct{ path, body, key string }
+	writes := []write{
+		{"/promote", `{"waves":["canary=true","zone=a"]}`, "p1"}, {"/waves", `{"wave":2}`, "w2"}, {"/abort", `{"reason":"too slow"}`, "a1"},
+	}
+	do("/stage", stageBody("a"))
+	var first []answer
+	for _, w := range writes {
+		first = append(first, do(w.path, w.body, under(w.key)))
+	}
+	do("/stage", stageBody("b"))
+	dropped := do("/abort", `{}`, under("a2"))
+	do("/stage", stageBody("c"))
+	atOnce := do("/promote", `{}`, under("p2"))
+	for range 2 {
+		for i, w := range writes {
+			require.Equal(t, string(first[i].body), string(do(w.path, w.body, under(w.key)).body), w.path)
+		}
+		again := into[resource.Waves](t, do("/abort", `{}`, under("a2")))
+		require.Equal(t, into[resource.Waves](t, dropped).RevisionID, again.RevisionID)
+		require.Equal(t, "aborted", again.Phase)
+		require.Equal(t, string(atOnce.body), string(do("/promote", `{}`, under("p2")).body))
+		do("/stage", stageBody("d"))
+	}
+}

@@ -205,6 +205,38 @@ func RolloutOf(v *View, project, id uuid.UUID) (r Rollout, ok bool) {
 	return p.rollout.show(), true
 }
 
+// RolloutAfter is the rollout of a revision as the event at seq left it. ok is false for a
+// policy that is deleted, and for a rollout that is not known any more: one that reached
+// no node, when another revision was staged since.
+func RolloutAfter(v *View, project, id, revision uuid.UUID, seq uint64) (r Rollout, ok bool, err error) {
+	p := v.live(project, id)
+	if p == nil || p.rollout == nil {
+		return r, false, nil
+	}
+	if of := p.rollout; of.revision == revision && of.staged.seq <= seq {
+		return of.after(seq).show(), true, nil
+	}
+	for of, err := range rolloutsOf(v.m.db, id) {
+		if err != nil {
+			return r, false, err
+		}
+		if of.revision == revision && of.staged.seq <= seq {
+			return of.after(seq).show(), true, nil
+		}
+	}
+	return r, false, nil
+}
+
+// after is the rollout as the event at seq left it.
+func (r *rollout) after(seq uint64) *rollout {
+	then := *r
+	then.opened = slices.DeleteFunc(slices.Clone(r.opened), func(m moment) bool { return m.seq > seq })
+	if r.ended.seq > seq {
+		then.phase, then.ended, then.reason = phaseUnderWay, moment{}, ""
+	}
+	return &then
+}
+
 func (r *rollout) show() Rollout {
 	at := r.staged
 	if n := len(r.opened); n > 0 {
