@@ -101,16 +101,16 @@ func (a *app) bundle(r *repository, o bundleOptions) error {
 	if err := writeBundle(partial, files); err != nil {
 		return err
 	}
-	if err := a.record(r, ids.events...); err != nil {
-		return err
+	keep := func() error {
+		if err := ids.keep(o.keys); err != nil {
+			return err
+		}
+		if err := os.Rename(partial, o.out); err != nil {
+			return err
+		}
+		return artifact.SyncDir(filepath.Dir(partial))
 	}
-	if err := ids.keep(o.keys); err != nil {
-		return err
-	}
-	if err := os.Rename(partial, o.out); err != nil {
-		return err
-	}
-	if err := artifact.SyncDir(filepath.Dir(partial)); err != nil {
+	if err := a.record(r, keep, ids.events...); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %d files for node %s; they hold private keys, so carry them over a safe way\n", o.out, len(files), o.node)

@@ -128,24 +128,28 @@ func (a *app) makeCA(r *repository, v *rete.View, keyFile, who string) (*authori
 	if err != nil {
 		return nil, err
 	}
-	if err := a.putCertificate(path, ca.Cert); err != nil {
-		return nil, err
-	}
-	return ca, a.record(r, rete.Enrollment{
+	signed := rete.Enrollment{
 		Event: rete.EventSign, Operator: who, SPIFFE: rete.TrustDomain(string(block.Name)), Fingerprint: rete.Fingerprint(ca.Cert),
-	})
+	}
+	return ca, a.record(r, func() error { return a.putCertificate(path, ca.Cert) }, signed)
 }
 
-// record appends events of now to the log, all of them or none, and says so.
-func (a *app) record(r *repository, events ...rete.Enrollment) error {
-	if len(events) == 0 {
-		return nil
-	}
+// record appends events of now to the log, all of them or none, keeps what they are about, and
+// says so. The log comes first, so that there is no certificate that was not recorded; keep may
+// be nil.
+func (a *app) record(r *repository, keep func() error, events ...rete.Enrollment) error {
 	for i := range events {
 		events[i].Time = authority.At(time.Now())
 	}
-	if err := authority.Append(r.root, events...); err != nil {
-		return err
+	if len(events) > 0 {
+		if err := authority.Append(r.root, events...); err != nil {
+			return err
+		}
+	}
+	if keep != nil {
+		if err := keep(); err != nil {
+			return err
+		}
 	}
 	for _, e := range events {
 		if _, err := fmt.Fprintf(cli.Broken(a.stdout), "%s %s %s\n", e.Event, e.SPIFFE, e.Fingerprint); err != nil {
@@ -221,19 +225,15 @@ where the repository expects it, others where --out says.`,
 	return cmd
 }
 
-// issued keeps a new certificate: first in the log, so that none exists that
-// was not recorded.
+// issued records and keeps a new certificate.
 func (a *app) issued(r *repository, v *rete.View, cert *x509.Certificate, who, id, out string) error {
 	if _, err := os.Lstat(out); err == nil {
 		return cli.Failed(cli.Differs, "%s exists already; remove it first if it is to be replaced", out)
 	}
-	err := a.record(r, rete.Enrollment{
+	signed := rete.Enrollment{
 		Event: rete.EventSign, Operator: who, SPIFFE: id, Role: rolesOf(v, id), Fingerprint: rete.Fingerprint(cert),
-	})
-	if err != nil {
-		return err
 	}
-	return a.putCertificate(out, cert)
+	return a.record(r, func() error { return a.putCertificate(out, cert) }, signed)
 }
 
 // signerPath is where the repository expects the certificate of a signer.
@@ -325,7 +325,7 @@ func (a *app) caRevokeCommand() *cobra.Command {
 				if id == "" {
 					return cli.Failed(cli.Differs, "%s is the fingerprint of no certificate in %s that is not revoked; see sign-events there", fingerprint, rete.EnrollmentLog)
 				}
-				return a.record(r, rete.Enrollment{Event: rete.EventRevoke, Operator: who, SPIFFE: id, Fingerprint: fingerprint})
+				return a.record(r, nil, rete.Enrollment{Event: rete.EventRevoke, Operator: who, SPIFFE: id, Fingerprint: fingerprint})
 			})
 		},
 	}

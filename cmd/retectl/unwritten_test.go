@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,4 +45,27 @@ func TestWhatCannotBeWrittenIsNoBrokenRule(t *testing.T) {
 		}
 		require.Equal(t, cli.Unavailable, code, "%s: %s", name, &said)
 	}
+}
+
+// What the enrollment log says was issued lies where it was wanted, though nobody could be shown it.
+func TestWhatIsRecordedIsKeptThoughItCannotBeShown(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		leftout.Here(t, "it needs /dev/full")
+	}
+	dir, keys := repositoryAndKeys(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, full.Close()) })
+	var said bytes.Buffer
+	run := func(stdout io.Writer, want int, args ...string) {
+		require.Equal(t, want, run(t.Context(), append(args, "--repo", dir), stdout, &said), "%v: %s", args, &said)
+	}
+	csr, cert, bundle := filepath.Join(keys, "alice.csr"), filepath.Join(keys, "alice.crt"), filepath.Join(keys, "bundle")
+	run(io.Discard, cli.Fine, "keygen", "--kind", "user", "--name", "alice", "--out-key", filepath.Join(keys, "alice.key"), "--out-csr", csr)
+	ca := filepath.Join(keys, "ca.key")
+	run(full, cli.Unavailable, "ca", "sign", "--csr", csr, "--kind", "user", "--name", "alice", "--ca-key", ca, "--out", cert)
+	require.FileExists(t, cert)
+	run(full, cli.Unavailable, "bundle", "alpha", "--ca-key", ca, "--keys", keys, "--out", bundle)
+	require.DirExists(t, bundle)
 }
