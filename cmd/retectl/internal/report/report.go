@@ -28,8 +28,13 @@ var Formats = []string{Text, JSON, GitHub, SARIF, JUnit}
 
 // Write prints faults. In text they go to stderr, since stdout is for data; the
 // other formats are data. No fault at all is "ok" in text, and an empty report
-// in the others.
+// in the others. Which rules were not judged stands on stderr where a format has no
+// place for it.
 func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
+	note := unjudged(faults)
+	if note != "" && (format == Text || format == JSON || format == SARIF) {
+		defer fmt.Fprintln(stderr, note)
+	}
 	switch format {
 	case JSON:
 		return writeJSON(stdout, faults)
@@ -47,9 +52,6 @@ func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
 		}
 		fmt.Fprintf(stderr, "%s: %s[%s] %s\n", f.Place(), warning, f.Title(), f.Message)
 	}
-	if rules := rete.Unjudged(faults); len(rules) > 0 {
-		fmt.Fprintf(stderr, "rules %s were not judged; they need files that can be read and merged\n", numbers(rules))
-	}
 	if len(rete.Violations(faults)) == 0 {
 		_, err := fmt.Fprintln(stdout, "ok")
 		return err
@@ -57,12 +59,16 @@ func Write(format string, faults []rete.Fault, stdout, stderr io.Writer) error {
 	return nil
 }
 
-func numbers(rules []rete.Rule) string {
-	all := make([]string, len(rules))
-	for i, r := range rules {
-		all[i] = r.Number
+// unjudged says which rules were not judged; "": all were.
+func unjudged(faults []rete.Fault) string {
+	var all []string
+	for _, r := range rete.Unjudged(faults) {
+		all = append(all, r.Number)
 	}
-	return strings.Join(all, ", ")
+	if all == nil {
+		return ""
+	}
+	return fmt.Sprintf("rules %s were not judged; they need files that can be read and merged", strings.Join(all, ", "))
 }
 
 // writeJSON prints all faults; warnings, which fail nothing, say that they are.
@@ -95,6 +101,10 @@ func writeGitHub(w io.Writer, faults []rete.Fault) error {
 		if _, err := fmt.Fprintf(w, "::%s %s,title=%s::%s\n", level, place, gitHubProperty.Replace(f.Title()), gitHubData.Replace(f.Message)); err != nil {
 			return err
 		}
+	}
+	if note := unjudged(faults); note != "" {
+		_, err := fmt.Fprintf(w, "::notice::%s\n", gitHubData.Replace(note))
+		return err
 	}
 	return nil
 }
@@ -129,7 +139,7 @@ type failure struct {
 func writeJUnit(w io.Writer, faults []rete.Fault) error {
 	s := suite{Name: "retectl validate"}
 	faults = visible(faults)
-	unjudged := rete.Unjudged(faults)
+	left := rete.Unjudged(faults)
 	add := func(title string, always, skip bool, of func(rete.Fault) bool) {
 		c := testCase{Class: "retectl", Name: title}
 		if skip {
@@ -153,7 +163,7 @@ func writeJUnit(w io.Writer, faults []rete.Fault) error {
 		add(label, false, false, func(f rete.Fault) bool { return f.Rule == "" && f.Label == label })
 	}
 	for _, r := range rete.Rules {
-		add("rule "+r.Number+" "+r.Label, true, slices.Contains(unjudged, r), func(f rete.Fault) bool { return f.Rule == r.Number })
+		add("rule "+r.Number+" "+r.Label, true, slices.Contains(left, r), func(f rete.Fault) bool { return f.Rule == r.Number })
 	}
 	b, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {
