@@ -120,6 +120,9 @@ type place struct {
 	line, column int
 }
 
+// where finds a place, for a check that seldom has a fault to report.
+type where func() place
+
 // report collects faults.
 type report struct{ faults []Fault }
 

@@ -244,6 +244,9 @@ func (e *Entry[T]) at(path ...any) place {
 	return place{e.file, where.Line, where.Column}
 }
 
+// where is at, for who may not need to know.
+func (e *Entry[T]) where(path ...any) where { return func() place { return e.at(path...) } }
+
 func child(n *yaml.Node, step any) *yaml.Node {
 	switch step := step.(type) {
 	case int:

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Signer is one whom nodes trust for plane "mgmt".
@@ -29,22 +30,33 @@ func Validate(v *View, repo fs.FS) (*Model, []Fault) { return ValidateWith(v, re
 // ValidateWith is Validate of the repository as it will be once its enrollment log
 // has more events.
 func ValidateWith(v *View, repo fs.FS, more []Enrollment) (*Model, []Fault) {
+	c := &checker{view: v, repo: repo, rete: string(v.Rete.Value.Name)}
+	var log []Fault
+	var reading sync.WaitGroup // the log is as long as the rest, and most rules do without
+	reading.Go(func() { c.enrolled, log = enrollments(repo, more) })
+	for _, rule := range []func(){
+		c.ruleReferences, c.ruleRegistry, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleReservedMembers, c.ruleOperator,
+		c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts, c.ruleCustody,
+	} {
+		rule()
+	}
+	reading.Wait()
+	c.faults = append(c.faults, log...)
+	c.log = len(log) == 0 || log[0].Line > 0
+	c.ruleEnrollment()
+	c.ruleSigners()
+	return &Model{v, c.signers}, sortFaults(c.faults)
+}
+
+// enrollments reads the enrollment log, and adds more to it.
+func enrollments(repo fs.FS, more []Enrollment) (*Enrollments, []Fault) {
 	enrolled, faults := ReadEnrollments(repo)
 	for _, event := range more {
 		if err := enrolled.apply(event); err != nil {
 			faults = append(faults, Fault{Rule: "4", Label: labelOf("4"), Path: EnrollmentLog, Name: event.SPIFFE, Message: err.Error()})
 		}
 	}
-	c := &checker{view: v, repo: repo, enrolled: enrolled, rete: string(v.Rete.Value.Name)}
-	c.faults = faults
-	c.log = len(faults) == 0 || faults[0].Line > 0
-	for _, rule := range []func(){
-		c.ruleReferences, c.ruleRegistry, c.ruleEnrollment, c.rulePlacement, c.ruleManagement, c.ruleReserved, c.ruleReservedMembers, c.ruleOperator,
-		c.ruleSigners, c.ruleVertices, c.ruleBinding, c.ruleAccess, c.ruleCoherence, c.rulePorts, c.ruleCustody,
-	} {
-		rule()
-	}
-	return &Model{v, c.signers}, sortFaults(c.faults)
+	return enrolled, faults
 }
 
 // checker judges one view.
@@ -64,7 +76,7 @@ type checker struct {
 const mostHints = 100
 
 // undefined notes a reference that leads nowhere.
-func undefined[T any](c *checker, rule string, at place, from, what, name string, in *Collection[T]) {
+func undefined[T any](c *checker, rule string, at where, from, what, name string, in *Collection[T]) {
 	if in.Get(name) != nil {
 		return
 	}
@@ -78,7 +90,7 @@ func undefined[T any](c *checker, rule string, at place, from, what, name string
 			hint = "did you mean " + near + "?"
 		}
 	}
-	c.add(rule, at, from, "%s names the %s %q, which is not defined; %s", from, what, name, hint)
+	c.add(rule, at(), from, "%s names the %s %q, which is not defined; %s", from, what, name, hint)
 }
 
 // ruleReferences is rule 2, for what users name. What services and roles name
@@ -87,11 +99,11 @@ func (c *checker) ruleReferences() {
 	for _, u := range c.view.Users.All {
 		roles, devices := seen[string]{}, seen[holds]{}
 		for i, role := range u.Value.Roles {
-			undefined(c, "2", u.at("roles", i), u.title(), "role", role, &c.view.Roles)
-			c.once("2", u.at("roles", i), u.title(), "role", role, roles)
+			undefined(c, "2", u.where("roles", i), u.title(), "role", role, &c.view.Roles)
+			c.once("2", u.where("roles", i), u.title(), "role", role, roles)
 		}
 		for i, device := range u.Value.Nodes {
-			undefined(c, "2", u.at("nodes", i, "at"), u.title(), "node", device.At, &c.view.Nodes)
+			undefined(c, "2", u.where("nodes", i, "at"), u.title(), "node", device.At, &c.view.Nodes)
 			if devices.again(c.holds(device)) {
 				c.add("2", u.at("nodes", i), u.title(), "%s lists the device at node %q twice; remove one", u.title(), device.At)
 			}
@@ -124,9 +136,9 @@ func (s seen[T]) again(what T) bool {
 }
 
 // once refuses a name that a list has already.
-func (c *checker) once(rule string, at place, title, what, name string, names seen[string]) {
+func (c *checker) once(rule string, at where, title, what, name string, names seen[string]) {
 	if names.again(name) {
-		c.add(rule, at, title, "%s lists the %s %q twice; remove one", title, what, name)
+		c.add(rule, at(), title, "%s lists the %s %q twice; remove one", title, what, name)
 	}
 }
 
@@ -236,7 +248,7 @@ func (v *View) serviceID(e *Entry[Service]) string {
 // rulePlacement is rule 5.
 func (c *checker) rulePlacement() {
 	for _, s := range c.view.Services.All {
-		undefined(c, "5", s.at("at"), s.title(), "node", s.Value.At, &c.view.Nodes)
+		undefined(c, "5", s.where("at"), s.title(), "node", s.Value.At, &c.view.Nodes)
 	}
 }
 
@@ -245,19 +257,19 @@ func (c *checker) ruleAccess() {
 	for _, s := range c.view.Services.All {
 		groups, roles := seen[string]{}, seen[string]{}
 		for i, group := range s.Value.Groups {
-			undefined(c, "11", s.at("groups", i), s.title(), "group", group, &c.view.Groups)
-			c.once("11", s.at("groups", i), s.title(), "group", group, groups)
+			undefined(c, "11", s.where("groups", i), s.title(), "group", group, &c.view.Groups)
+			c.once("11", s.where("groups", i), s.title(), "group", group, groups)
 		}
 		for i, role := range s.Value.Roles {
-			undefined(c, "11", s.at("roles", i), s.title(), "role", role, &c.view.Roles)
-			c.once("11", s.at("roles", i), s.title(), "role", role, roles)
+			undefined(c, "11", s.where("roles", i), s.title(), "role", role, &c.view.Roles)
+			c.once("11", s.where("roles", i), s.title(), "role", role, roles)
 		}
 	}
 	for _, r := range c.view.Roles.All {
 		groups := seen[string]{}
 		for i, group := range r.Value.Allow {
-			undefined(c, "11", r.at("allow", i), r.title(), "group", group, &c.view.Groups)
-			c.once("11", r.at("allow", i), r.title(), "group", group, groups)
+			undefined(c, "11", r.where("allow", i), r.title(), "group", group, &c.view.Groups)
+			c.once("11", r.where("allow", i), r.title(), "group", group, groups)
 		}
 	}
 }
@@ -279,22 +291,22 @@ func (c *checker) ruleCoherence() {
 // address, and none is a service's own.
 func (c *checker) rulePorts() {
 	claimed := listeners{}
-	claim := func(node string, a Address, title string, at place) {
+	claim := func(node string, a Address, title string, at where) {
 		if !a.IsValid() {
 			return
 		}
 		if other := claimed.meets(node, a); other != nil {
-			c.add("14", at, title, "the listener %s on node %q is claimed by both %s and %s%s; give one another port", a, node, other.title, title, other.also(a))
+			c.add("14", at(), title, "the listener %s on node %q is claimed by both %s and %s%s; give one another port", a, node, other.title, title, other.also(a))
 			return
 		}
 		claimed.add(node, a, title)
 	}
 	for _, s := range c.view.Services.All {
-		claim(s.Value.At, s.Value.Socks5, s.title(), s.at("socks5_proxy"))
+		claim(s.Value.At, s.Value.Socks5, s.title(), s.where("socks5_proxy"))
 	}
 	for _, u := range c.view.Users.All {
 		for i, d := range u.Value.Nodes {
-			claim(d.At, d.Socks5, u.title(), u.at("nodes", i, "socks5_proxy"))
+			claim(d.At, d.Socks5, u.title(), u.where("nodes", i, "socks5_proxy"))
 		}
 	}
 	for _, s := range c.view.Services.All {

@@ -96,14 +96,14 @@ func undiallable(ip netip.Addr) string {
 func (c *checker) vertexNames(n *Entry[Node]) {
 	names, before := n.Value.vertexNames(), seen[string]{}
 	for i, v := range n.Value.Vertices {
-		at, again := n.at("vertices", i, "name"), before.again(names[i])
+		at, again := n.where("vertices", i, "name"), before.again(names[i])
 		switch bad := BadName(names[i]); {
 		case names[i] == "":
-			c.add("9", at, n.title(), "%s has several vertices of type %s; give each a name", n.title(), v.Type)
+			c.add("9", at(), n.title(), "%s has several vertices of type %s; give each a name", n.title(), v.Type)
 		case v.Name != "" && bad != "":
-			c.add("3", at, n.title(), "the name of vertex %q of %s %s", v.Name, n.title(), bad)
+			c.add("3", at(), n.title(), "the name of vertex %q of %s %s", v.Name, n.title(), bad)
 		case again:
-			c.add("9", at, n.title(), "%s has two vertices called %q; rename one", n.title(), names[i])
+			c.add("9", at(), n.title(), "%s has two vertices called %q; rename one", n.title(), names[i])
 		}
 	}
 }
@@ -146,30 +146,30 @@ func (c *checker) graph(n *Entry[Node], hosted *Entry[Service]) {
 // ruleBinding is rule 10. A node that is not defined is rule 2's or 5's.
 func (c *checker) ruleBinding() {
 	for _, n := range c.view.Nodes.All {
-		c.binding(n, n.Value.AgentVia, "agent_via", "the agent of "+n.title(), n.title(), n.at("agent_via"))
+		c.binding(n, n.Value.AgentVia, "agent_via", "the agent of "+n.title(), n.title(), n.where("agent_via"))
 	}
 	for _, s := range c.view.Services.All {
 		if n := c.view.Nodes.Get(s.Value.At); n != nil {
-			c.binding(n, s.Value.Via, "via", s.title(), s.title(), s.at("via"))
+			c.binding(n, s.Value.Via, "via", s.title(), s.title(), s.where("via"))
 		}
 	}
 	for _, u := range c.view.Users.All {
 		for i, d := range u.Value.Nodes {
 			if n := c.view.Nodes.Get(d.At); n != nil {
-				c.binding(n, d.Via, "via", u.title(), u.title(), u.at("nodes", i, "via"))
+				c.binding(n, d.Via, "via", u.title(), u.title(), u.where("nodes", i, "via"))
 			}
 		}
 	}
 }
 
-func (c *checker) binding(n *Entry[Node], via, field, subject, title string, at place) {
+func (c *checker) binding(n *Entry[Node], via, field, subject, title string, at where) {
 	if len(n.Value.Vertices) == 0 || n.Value.bind(via) >= 0 {
 		return // no vertices at all is rule 9's
 	}
 	names := strings.Join(n.Value.vertexNames(), ", ")
 	if via == "" {
-		c.add("10", at, title, "%s is on node %q, which has several vertices; specify `%s:` to disambiguate among %s", subject, n.Name, field, names)
+		c.add("10", at(), title, "%s is on node %q, which has several vertices; specify `%s:` to disambiguate among %s", subject, n.Name, field, names)
 		return
 	}
-	c.add("10", at, title, "%s has %s: %s, but node %q has no such vertex; it has %s", subject, field, via, n.Name, names)
+	c.add("10", at(), title, "%s has %s: %s, but node %q has no such vertex; it has %s", subject, field, via, n.Name, names)
 }
