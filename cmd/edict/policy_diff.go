@@ -22,8 +22,9 @@ func (a policyCommands) policyDiffCommand() *cobra.Command {
 		Use:   "diff NAME|ID | -f FILE...",
 		Short: "Compare the rules of two revisions, or files with what is there",
 		Long: `Compare the rules of two revisions: by default the head with the one before
-it. Order does not count. With -f, print what 'policy apply' would change.
-Exit code 1 when there is a difference.`,
+it. Order does not count. With -f, print what 'policy apply' would change, but for what
+admission policies make of it: 'policy plan' asks them. Exit code 1 when there is a
+difference.`,
 		Args: cli.Args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 == (len(files) > 0) {

@@ -83,11 +83,10 @@ func plans(ctx context.Context, c *client.Client, project uuid.UUID, drafts []au
 	}
 	all := make([]planned, 0, len(drafts))
 	for _, d := range drafts {
-		diff, err := fileDiffOf(ctx, c, project, ids, d)
-		if err != nil {
+		p := planned{Slug: d.Slug}
+		if p.Outcome, err = outcomeOf(ctx, c, project, ids, d); err != nil {
 			return nil, err
 		}
-		p := planned{Slug: d.Slug, Outcome: diff.Outcome}
 		if p.Outcome != author.Unchanged {
 			r, err := dryRunOf(ctx, c, project, ids, d)
 			if err != nil {
@@ -99,6 +98,23 @@ func plans(ctx context.Context, c *client.Client, project uuid.UUID, drafts []au
 		done()
 	}
 	return all, nil
+}
+
+// outcomeOf is what apply would tell of a draft. The plane says it: what admission policies make
+// of a draft may be what is there, and a draft that is what is there may become another.
+func outcomeOf(ctx context.Context, c *client.Client, project uuid.UUID, ids map[string]uuid.UUID, d author.Draft) (string, error) {
+	id, exists := ids[d.Slug]
+	if !exists {
+		return author.Created, nil
+	}
+	stays, err := c.Policies.Revise(ctx, project, id, d.Patch(), client.DryRun)
+	if err != nil {
+		return "", fmt.Errorf("policy %s: %w", d.Slug, err)
+	}
+	if stays.HeadRevisionID == uuid.Nil {
+		return author.Configured, nil
+	}
+	return author.Unchanged, nil
 }
 
 // writePlans writes a line for each policy, then for those of which there is more to
