@@ -13,36 +13,73 @@ import (
 // key written twice the later counts, and the store takes keys that ascend with half
 // of the work.
 type sorted struct {
-	buf    []byte // keys and values, one after the other
+	chunks [][]byte // keys and values, one after the other; what is beyond used is free
+	used   int
+	bytes  int
 	writes []sortedWrite
 	ranks  []ranked // of writes, while they are sorted
 }
 
 type sortedWrite struct {
-	at, key, value int // in buf: where the key begins and how long both are
-	gone           bool
+	chunk, at  uint32 // where the key begins; the value follows it
+	key, value int32  // how long they are
 }
 
-func (s *sorted) reset() { s.buf, s.writes = s.buf[:0], s.writes[:0] }
+// removes is the length of the value of a write that removes its key.
+const removes = -1
+
+// Keys and values are gathered in pieces of memory, of which the first is small: one piece that
+// grew would be copied, and what it was before left to the collector.
+const (
+	firstChunk = 64 << 10
+	chunkBytes = 4 << 20
+)
+
+func (s *sorted) reset() {
+	s.chunks = slices.DeleteFunc(s.chunks, func(c []byte) bool { return cap(c) > chunkBytes })
+	s.used, s.bytes, s.writes = 0, 0, s.writes[:0]
+}
 
 // size is how many bytes were gathered.
-func (s *sorted) size() int { return len(s.buf) }
+func (s *sorted) size() int { return s.bytes }
+
+// room is the chunk that n bytes more fit in.
+func (s *sorted) room(n int) int {
+	if last := s.used - 1; last >= 0 && cap(s.chunks[last])-len(s.chunks[last]) >= n {
+		return last
+	}
+	if s.used == len(s.chunks) || cap(s.chunks[s.used]) < n {
+		s.chunks = slices.Insert(s.chunks, s.used, make([]byte, 0, max(n, min(chunkBytes, max(firstChunk, s.bytes)))))
+	}
+	s.chunks[s.used] = s.chunks[s.used][:0]
+	s.used++
+	return s.used - 1
+}
 
 // Set implements sink.
 func (s *sorted) Set(key, value []byte, _ *pebble.WriteOptions) error {
-	s.writes = append(s.writes, sortedWrite{at: len(s.buf), key: len(key), value: len(value)})
-	s.buf = append(append(s.buf, key...), value...)
+	s.add(key, value, int32(len(value))) //nolint:gosec // as the store takes them
 	return nil
 }
 
 // Delete implements sink.
 func (s *sorted) Delete(key []byte, _ *pebble.WriteOptions) error {
-	s.writes = append(s.writes, sortedWrite{at: len(s.buf), key: len(key), gone: true})
-	s.buf = append(s.buf, key...)
+	s.add(key, nil, removes)
 	return nil
 }
 
-func (s *sorted) key(w sortedWrite) []byte { return s.buf[w.at : w.at+w.key] }
+func (s *sorted) add(key, value []byte, length int32) {
+	n := len(key) + len(value)
+	i := s.room(n)
+	c := s.chunks[i]
+	s.writes = append(s.writes, sortedWrite{chunk: uint32(i), at: uint32(len(c)), key: int32(len(key)), value: length}) //nolint:gosec // as above
+	s.chunks[i] = append(append(c, key...), value...)
+	s.bytes += n
+}
+
+func (s *sorted) key(w sortedWrite) []byte { return s.chunks[w.chunk][w.at:][:w.key] }
+
+func (s *sorted) value(w sortedWrite) []byte { return s.chunks[w.chunk][w.at:][w.key:][:w.value] }
 
 // ranked is a write among those of one kind of key. Most differ in the head, so that
 // sorting seldom looks at keys, which are all over the memory.
@@ -61,10 +98,10 @@ func (s *sorted) into(set func(key, value []byte) error, remove func(key []byte)
 				continue
 			}
 			var err error
-			if w.gone {
+			if w.value == removes {
 				err = remove(s.key(w))
 			} else {
-				err = set(s.key(w), s.buf[w.at+w.key:w.at+w.key+w.value])
+				err = set(s.key(w), s.value(w))
 			}
 			if err != nil {
 				return err
@@ -78,7 +115,7 @@ func (s *sorted) into(set func(key, value []byte) error, remove func(key []byte)
 func (s *sorted) kinds() [][]ranked {
 	var count, from [256]int
 	for _, w := range s.writes {
-		count[s.buf[w.at]]++
+		count[s.key(w)[0]]++
 	}
 	s.ranks = slices.Grow(s.ranks[:0], len(s.writes))[:len(s.writes)]
 	var kinds [][]ranked
@@ -91,7 +128,7 @@ func (s *sorted) kinds() [][]ranked {
 		at += n
 	}
 	for i, w := range s.writes {
-		kind := s.buf[w.at]
+		kind := s.key(w)[0]
 		s.ranks[from[kind]].write = i
 		from[kind]++
 	}
@@ -135,7 +172,7 @@ func common(x, y []byte) int {
 // batch makes one batch of the store of it.
 func (s *sorted) batch(db *pebble.DB) (*pebble.Batch, error) {
 	const each = 16 // about what the batch adds to a write
-	b := db.NewBatchWithSize(len(s.buf) + each*len(s.writes) + 64)
+	b := db.NewBatchWithSize(s.bytes + each*len(s.writes) + 64)
 	return b, s.into(
 		func(key, value []byte) error { return b.Set(key, value, nil) },
 		func(key []byte) error { return b.Delete(key, nil) })

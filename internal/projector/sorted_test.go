@@ -3,9 +3,11 @@ package projector
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +47,32 @@ func TestWritesAreSortedAndTheLastOfAKeyCounts(t *testing.T) {
 		require.Equal(t, wanted, got)
 		require.Equal(t, slices.Sorted(maps.Keys(wanted)), keys)
 	})
+}
+
+// What is gathered lies in several pieces of memory, and what fits in none has one of its own: of
+// each batch all of it is there, whatever the batch before held.
+func TestWritesOfAnySizeAreGathered(t *testing.T) {
+	var s sorted
+	for batch, sizes := range [][]int{{10, firstChunk, 20}, {chunkBytes - 2, 0, 5, chunkBytes + 7, 3}, {1, 2 * chunkBytes, chunkBytes, chunkBytes - 3}, {}, {40, 50}} {
+		s.reset()
+		wanted, total := map[string]string{}, 0
+		for i, n := range sizes {
+			key, value := fmt.Sprint("k", i), strings.Repeat(fmt.Sprint(batch+i), n)
+			require.NoError(t, s.Set([]byte(key), []byte(value), nil))
+			require.NoError(t, s.Delete([]byte("x"+key), nil))
+			wanted[key], wanted["x"+key] = value, "removed"
+			total += 2*len(key) + 1 + len(value)
+		}
+		require.Equal(t, total, s.size())
+		got := map[string]string{}
+		require.NoError(t, s.into(
+			func(key, value []byte) error { got[string(key)] = string(value); return nil },
+			func(key []byte) error { got[string(key)] = "removed"; return nil }))
+		require.True(t, maps.Equal(wanted, got), "batch %d", batch)
+	}
+	for _, c := range s.chunks {
+		require.LessOrEqual(t, cap(c), chunkBytes, "what a large write took is let go")
+	}
 }
 
 // BenchmarkSorted sorts what a batch of a rebuild writes for revisions, and one of a busy log.
