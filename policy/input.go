@@ -145,6 +145,16 @@ func DecodePreview(body []byte) (Content, error) {
 	return in.content, nil
 }
 
+// DecodeNewPreview reads the body of a dry run of a policy that does not exist yet: DecodePreview's,
+// and {"slug"?,"display_name"?}. The error is Violations.
+func DecodeNewPreview(body []byte) (Draft, error) {
+	in, err := decodeInput(body, "a dry run", inputSelector|inputRules, inputSlug|inputDisplayName|inputOrder)
+	if err != nil {
+		return Draft{}, err
+	}
+	return Draft{in.slug, in.displayName, in.content}, nil
+}
+
 func decodeInput(body []byte, what string, need, may uint) (*input, error) {
 	in := new(input)
 	faults := read(body, func(r *reader) {

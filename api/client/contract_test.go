@@ -40,7 +40,7 @@ func calls(c *client.Client) map[string]func(ctx context.Context) (any, error) {
 		"getRevision":     func(ctx context.Context) (any, error) { return c.Policies.Revision(ctx, id, id, id) },
 		"diffRevisions":   func(ctx context.Context) (any, error) { return c.Policies.Diff(ctx, id, id, id, id) },
 		"dryRunPolicy":    func(ctx context.Context) (any, error) { return c.Policies.DryRun(ctx, id, id, resource.Preview{}) },
-		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.Policies.DryRunNew(ctx, id, resource.Preview{}) },
+		"dryRunNewPolicy": func(ctx context.Context) (any, error) { return c.Policies.DryRunNew(ctx, id, resource.NewPreview{}) },
 		"listNodes":       func(ctx context.Context) (any, error) { return c.Nodes.List(ctx, id, "a", client.Page{}) },
 		"getNode":         func(ctx context.Context) (any, error) { return c.Nodes.Get(ctx, id, "n1") },
 		"listAllNodes": func(ctx context.Context) (any, error) {

@@ -93,7 +93,7 @@ func (ps Policies) DryRun(ctx context.Context, project, id uuid.UUID, p resource
 
 // DryRunNew says what a policy that does not exist yet would do, and writes
 // nothing.
-func (ps Policies) DryRunNew(ctx context.Context, project uuid.UUID, p resource.Preview) (resource.DryRun, error) {
+func (ps Policies) DryRunNew(ctx context.Context, project uuid.UUID, p resource.NewPreview) (resource.DryRun, error) {
 	return put[resource.DryRun](ctx, ps.c, http.MethodPost, p, nil, "v1", "projects", project.String(), "policies:dry-run")
 }
 

@@ -117,6 +117,13 @@ type Preview struct {
 	Rules []Rule `json:"rules"`
 }
 
+// NewPreview is what an author sends to a dry run of a policy that does not exist yet.
+type NewPreview struct {
+	Slug        string `json:"slug,omitempty" doc:"The slug that it would have, for admission policies; absent: they see none."`
+	DisplayName string `json:"display_name,omitempty" doc:"The name that it would have, likewise."`
+	Preview
+}
+
 // Policy is the aggregate. Head is nil in lists, which have its Order instead. The
 // times are log timestamps.
 type Policy struct {

@@ -155,7 +155,7 @@ func dryRunOf(ctx context.Context, c *client.Client, project uuid.UUID, ids map[
 	if id, exists := ids[d.Slug]; exists {
 		r, err = c.Policies.DryRun(ctx, project, id, preview)
 	} else {
-		r, err = c.Policies.DryRunNew(ctx, project, preview)
+		r, err = c.Policies.DryRunNew(ctx, project, resource.NewPreview{Slug: d.Slug, DisplayName: d.DisplayName, Preview: preview})
 	}
 	if err != nil {
 		return r, fmt.Errorf("policy %s: %w", d.Slug, err)

@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -188,4 +190,19 @@ func TestAnAuthorIsToldWhatAdmissionChanged(t *testing.T) {
 	require.Equal(t, made.HeadRevisionID, into[resource.Policy](t, a).HeadRevisionID, "what comes out is there already")
 	require.NotEmpty(t, a.Header.Get("Warning"))
 	require.Equal(t, n, p.log.Len(), "and is not written again")
+}
+
+// A dry run of a policy that does not exist says what admission policies say to its creation,
+// which they may judge by its name.
+func TestADryRunOfANewPolicyHasItsName(t *testing.T) {
+	p := newPlane(t)
+	p.admit(t, admissionDraft(t, "names", "Global", 1, "package dcm.policy.x\n\nresult := {\"reject\": true, \"reason\": \"not of this team\"} if not startswith(input.current_request_payload.slug, \"shop-\")\n"))
+	at := "/v1/projects/" + project + "/policies:dry-run"
+	draft := func(name string) string {
+		return `{` + name + strings.TrimPrefix(stageBody("a"), `{`)
+	}
+	p.want(http.StatusOK, "", p.do("POST", at, draft(`"slug":"shop-web","display_name":"Web",`)))
+	p.want(http.StatusForbidden, "rejected_by_policy", p.do("POST", at, draft(`"slug":"web",`)))
+	p.want(http.StatusUnprocessableEntity, "invalid_slug", p.do("POST", at, draft(`"slug":"Shop web",`)))
+	p.want(http.StatusOK, "", p.do("POST", at, stageBody("a"))) // nobody said what it would be called
 }

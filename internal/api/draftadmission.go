@@ -37,7 +37,7 @@ type draftAdmission struct{ registry *admission.Registry }
 
 // draft runs a network policy through the admission policies: service type
 // network-policy, the caller as user, the project as tenant. The draft comes
-// back as they patched it. A dry run of a policy that does not exist has no slug.
+// back as they patched it. A dry run of a policy that does not exist may have no slug.
 func (a *draftAdmission) draft(c *call, project uuid.UUID, d policy.Draft, dry bool) (policy.Draft, admission.Result, error) {
 	text, err := json.Marshal(authored{d.Slug, d.DisplayName, policy.AppendSelector(nil, d.Selector), showOrder(d.Order), policy.AppendRules(nil, d.Rules)})
 	if err != nil {

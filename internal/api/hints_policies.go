@@ -66,6 +66,15 @@ func draftHints() map[string]hint {
 		"Preview.default_deny": {Schema: defaultDeny},
 		"Preview.mode":         {Schema: enforcement},
 		"Preview.rules":        {Schema: rules},
+
+		"NewPreview":              says("A policy that is not to be published."),
+		"NewPreview.slug":         {Schema: slug},
+		"NewPreview.display_name": {Schema: displayName},
+		"NewPreview.tier":         {Schema: tier},
+		"NewPreview.priority":     {Schema: priority},
+		"NewPreview.default_deny": {Schema: defaultDeny},
+		"NewPreview.mode":         {Schema: enforcement},
+		"NewPreview.rules":        {Schema: rules},
 	}
 }
 

@@ -154,7 +154,7 @@ func TestAPlaneByItsClient(t *testing.T) {
 	diff, err := p.Policies.Diff(ctx, home, made.ID, made.HeadRevisionID, revised.HeadRevisionID)
 	require.NoError(t, err)
 	require.Len(t, diff.Modified, 1)
-	first, err := p.Policies.DryRunNew(ctx, home, resource.Preview{Selector: made.Head.Selector, Rules: rules})
+	first, err := p.Policies.DryRunNew(ctx, home, resource.NewPreview{Preview: resource.Preview{Selector: made.Head.Selector, Rules: rules}})
 	require.NoError(t, err)
 	require.Equal(t, rules, first.RuleDiff.Added, "all that it says is new")
 	require.Empty(t, first.RuleDiff.Removed)

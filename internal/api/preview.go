@@ -45,9 +45,9 @@ func (h *previewHandlers) routes() []Route {
 		{
 			Method: http.MethodPost, Pattern: patternPolicies + ":dry-run", ID: "dryRunNewPolicy", Tag: "revisions", Needs: access.EditPolicy,
 			Summary:  "Say what a policy that does not exist yet would do, and write nothing",
-			BodyType: mediaJSON, Body: resource.Preview{},
+			BodyType: mediaJSON, Body: resource.NewPreview{},
 			Answers:  jsonAnswer(http.StatusOK, resource.DryRun{}, headerWarning),
-			Problems: bodyProblems(ruleFaults(authorFaults()...)...),
+			Problems: bodyProblems(ruleFaults(authorFaults(policy.CodeInvalidSlug, policy.CodeInvalidDisplayName)...)...),
 			serve:    h.dryRunNew,
 		},
 	}
@@ -59,7 +59,11 @@ func (h *previewHandlers) dryRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	var named policy.Draft // admission policies judge it as they would the change
+	content, err := decoded(c, policy.DecodePreview)
+	if err != nil {
+		return err
+	}
+	named := policy.Draft{Content: content} // admission policies judge it as they would the change
 	err = h.reads.check(c, func(v *projector.View) error {
 		pol, err := livePolicy(v, project, id)
 		named.Slug, named.DisplayName = pol.Slug, pol.DisplayName
@@ -80,22 +84,22 @@ func (h *previewHandlers) dryRunNew(c *call) error {
 	if err != nil {
 		return err
 	}
-	return h.preview(c, project, uuid.Nil, policy.Draft{}, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
+	d, err := decoded(c, policy.DecodeNewPreview)
+	if err != nil {
+		return err
+	}
+	return h.preview(c, project, uuid.Nil, d, func(*projector.View) (policy.Revision, error) { return policy.Revision{}, nil })
 }
 
-// preview answers what would change if the body came after the revision that
+// preview answers what would change if a draft came after the revision that
 // before reads. That of a policy which does not exist is without rules, and
 // matches nobody.
-func (h *previewHandlers) preview(c *call, project, id uuid.UUID, named policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
-	content, err := decoded(c, policy.DecodePreview)
+func (h *previewHandlers) preview(c *call, project, id uuid.UUID, d policy.Draft, before func(v *projector.View) (policy.Revision, error)) error {
+	d, result, err := h.admission.draft(c, project, d, true)
 	if err != nil {
 		return err
 	}
-	d, result, err := h.admission.draft(c, project, policy.Draft{Slug: named.Slug, DisplayName: named.DisplayName, Content: content}, true)
-	if err != nil {
-		return err
-	}
-	content = d.Content
+	content := d.Content
 	var head policy.Revision
 	var had, has sides
 	err = h.reads.check(c, func(v *projector.View) (err error) {
