@@ -265,6 +265,9 @@ func (e *Enforcer) Run(ctx context.Context) error {
 func (e *Enforcer) keep(ctx context.Context) {
 	tick := time.NewTicker(e.opt.Every)
 	defer tick.Stop()
+	if e.audit != nil {
+		defer e.audit.end()
+	}
 	for ctx.Err() == nil {
 		e.look(ctx)
 		select {
