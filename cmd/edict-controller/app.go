@@ -174,7 +174,7 @@ func (a *app) complete(cmd *cobra.Command) (err error) {
 	}
 	if a.lease != "" {
 		var ok bool
-		if a.opt.LeaseNamespace, a.opt.LeaseName, ok = strings.Cut(a.lease, "/"); !ok || a.opt.LeaseName == "" {
+		if a.opt.LeaseNamespace, a.opt.LeaseName, ok = strings.Cut(a.lease, "/"); !ok || a.opt.LeaseNamespace == "" || a.opt.LeaseName == "" || strings.Contains(a.opt.LeaseName, "/") {
 			return cli.Usage(cmd, "--lease %q: want namespace/name", a.lease)
 		}
 	}

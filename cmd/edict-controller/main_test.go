@@ -51,6 +51,8 @@ func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 		{[]string{"--project", "one"}, cli.BadUsage, "is not a UUID"},
 		{[]string{"--cluster", "the first,"}, cli.BadUsage, "the value of a label"},
 		{[]string{"--lease", "one"}, cli.BadUsage, "namespace/name"},
+		{[]string{"--lease", "one/two/three"}, cli.BadUsage, "namespace/name"},
+		{[]string{"--lease", "/one"}, cli.BadUsage, "namespace/name"},
 		{[]string{"--debounce", "0s"}, cli.BadUsage, "above 0"},
 		{[]string{"--token-file", bad, "--server", "http://plane.example"}, cli.BadUsage, "in the clear"},
 		{[]string{"--ca", bad}, cli.Unreadable, "no certificate"},
