@@ -101,7 +101,7 @@ func (s silentAudit) Table(ctx context.Context, id string, ask client.TableQuery
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		s.waited.Store(true)
 	}
 	return client.Table{}, errors.New("silent")
