@@ -9,6 +9,8 @@ ARG TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags=-s -o /edict-controller ./cmd/edict-controller
 
 FROM scratch
+# For a plane whose certificate is of an authority that everybody knows.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /edict-controller /edict-controller
 USER 65532:65532
 ENTRYPOINT ["/edict-controller"]

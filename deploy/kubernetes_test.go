@@ -658,6 +658,15 @@ func TestWithAccessControlWorkersLeaveLoopback(t *testing.T) {
 	require.Equal(t, "https://localhost:"+port, worker.env("EDICT_SERVER"), "one address has all routes")
 }
 
+// TestImagesKnowTheAuthorities that certify planes: without them a program trusts no plane whose
+// authority it is not given in a Secret (caSecret "").
+func TestImagesKnowTheAuthorities(t *testing.T) {
+	for _, image := range []string{"Dockerfile", "controller.Dockerfile"} {
+		require.Contains(t, string(read(t, image)), "COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt\n", image)
+	}
+	require.Contains(t, string(read(t, "agent.Dockerfile")), " ca-certificates ")
+}
+
 func TestTheImageHoldsOneProgram(t *testing.T) {
 	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "USER", "ENTRYPOINT", "CMD"}
 	var stages [][]string // each: its instructions

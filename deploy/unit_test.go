@@ -86,6 +86,14 @@ func TestTheAgentComesBeforeTheNetwork(t *testing.T) {
 	require.Equal(t, []string{"2 78"}, unit["Service"]["RestartPreventExitStatus"])
 }
 
+// TestAnAgentSeesWhetherAnotherMayEnforce: each copy of the unit has a user of its own, and an
+// agent believes nobody who hides his capabilities, so it would enforce beside the other one.
+func TestAnAgentSeesWhetherAnotherMayEnforce(t *testing.T) {
+	service := parseUnit(t, "edict-agent.service")["Service"]
+	require.NotContains(t, service, "ProtectProc")
+	require.NotContains(t, service, "ProcSubset")
+}
+
 func TestUnitsGiveNothingAway(t *testing.T) {
 	for _, path := range unitFiles {
 		service := parseUnit(t, path)["Service"]

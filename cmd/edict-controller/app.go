@@ -74,7 +74,7 @@ when a file cannot be read, and 7 when its address is in use.`,
 	f.StringVar(&a.kubeconfig, "kubeconfig", "", "`file` that says where the cluster is (default: the pod's service account)")
 	f.StringVar(&a.opt.Cluster, "cluster", "", "distinguishes clusters of one plane in the ids of nodes (default the uid of the namespace kube-system)")
 	f.StringVar(&a.lease, "lease", "", "`namespace/name` of the Lease that the one that writes holds (default: this one writes)")
-	f.StringVar(&a.opt.Name, "name", "", "name of this controller among those of the Lease (default the host's)")
+	f.StringVar(&a.opt.Name, "name", "", "name of this controller among those of the Lease, which no other has (default the host's, and a random part)")
 	f.StringVar(&a.listen, "listen", "127.0.0.1:8082", "address of /livez, /readyz and /metrics")
 	f.DurationVar(&a.opt.Debounce, "debounce", 200*time.Millisecond, "how long changes are collected before they are written")
 	f.DurationVar(&a.opt.StatusEvery, "status-every", 30*time.Second, "how often what became of policies is written back")
@@ -174,12 +174,14 @@ func (a *app) complete(cmd *cobra.Command) (err error) {
 	}
 	if a.lease != "" {
 		var ok bool
-		if a.opt.LeaseNamespace, a.opt.LeaseName, ok = strings.Cut(a.lease, "/"); !ok || a.opt.LeaseName == "" {
+		if a.opt.LeaseNamespace, a.opt.LeaseName, ok = strings.Cut(a.lease, "/"); !ok || a.opt.LeaseNamespace == "" || a.opt.LeaseName == "" || strings.Contains(a.opt.LeaseName, "/") {
 			return cli.Usage(cmd, "--lease %q: want namespace/name", a.lease)
 		}
 	}
 	if a.opt.Name == "" {
-		a.opt.Name, _ = os.Hostname()
+		// Two on one host must not take each other's Lease for their own.
+		host, _ := os.Hostname()
+		a.opt.Name = host + "-" + uuid.NewString()[:8]
 	}
 	if a.opt.Debounce <= 0 || a.opt.StatusEvery <= 0 || a.opt.ReadEvery <= 0 || a.qps <= 0 {
 		return cli.Usage(cmd, "--debounce, --status-every, --read-every and --kube-qps must be above 0")

@@ -51,6 +51,8 @@ func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 		{[]string{"--project", "one"}, cli.BadUsage, "is not a UUID"},
 		{[]string{"--cluster", "the first,"}, cli.BadUsage, "the value of a label"},
 		{[]string{"--lease", "one"}, cli.BadUsage, "namespace/name"},
+		{[]string{"--lease", "one/two/three"}, cli.BadUsage, "namespace/name"},
+		{[]string{"--lease", "/one"}, cli.BadUsage, "namespace/name"},
 		{[]string{"--debounce", "0s"}, cli.BadUsage, "above 0"},
 		{[]string{"--token-file", bad, "--server", "http://plane.example"}, cli.BadUsage, "in the clear"},
 		{[]string{"--ca", bad}, cli.Unreadable, "no certificate"},
@@ -61,6 +63,26 @@ func TestWhatCannotWorkIsSaidAtOnce(t *testing.T) {
 		require.Equal(t, c.code, run(t.Context(), c.args, &out, &errors), "%v: %s", c.args, &errors)
 		require.Contains(t, errors.String(), c.says)
 	}
+}
+
+// TestTwoControllersOfOneHostHaveNamesOfTheirOwn: of two with one name each takes the Lease for
+// its own, and both write.
+func TestTwoControllersOfOneHostHaveNamesOfTheirOwn(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(config, []byte(`{"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600))
+	name := func(args ...string) string {
+		a := &app{}
+		cmd := a.rootCommand()
+		require.NoError(t, cmd.ParseFlags(append(args, "--kubeconfig", config)))
+		require.NoError(t, a.complete(cmd))
+		return a.opt.Name
+	}
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	first, second := name(), name()
+	require.NotEqual(t, first, second)
+	require.Contains(t, first, host)
+	require.Equal(t, "one", name("--name", "one"))
 }
 
 // TestAPlaneThatNeverAnswersIsNotWaitedForForEver: as one whose machine was stopped.

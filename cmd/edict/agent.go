@@ -286,6 +286,9 @@ func openAgent(ctx context.Context, opt agent.Options, enf enforcer) ([]running,
 		}
 	}
 	ag, err := agent.Open(opt)
+	if err == nil && enf == nil {
+		err = agent.NoStatus(tree.Disk{}, opt.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}

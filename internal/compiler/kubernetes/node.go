@@ -130,7 +130,10 @@ func node(id policy.NodeID, cluster, mark string, labels map[string]string, addr
 			left = append(left, fmt.Sprintf("address %q: %v", a, err))
 			continue
 		}
-		n.Addresses = append(n.Addresses, addr.Unmap().WithZone(""))
+		// A machine's internal address is often its external one, too; the plane keeps it once.
+		if addr = addr.Unmap().WithZone(""); !slices.Contains(n.Addresses, addr) {
+			n.Addresses = append(n.Addresses, addr)
+		}
 	}
 	return n, left
 }

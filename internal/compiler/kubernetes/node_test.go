@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -79,4 +80,12 @@ func TestWhatThePlaneDoesNotTakeOfAPodIsLeftOutAndTold(t *testing.T) {
 	team, _ := n.Labels.Get("namespace/team")
 	require.Equal(t, "red", team, "a pod does not get rid of its namespace's labels by having many of its own")
 	require.Len(t, n.Addresses, 1)
+}
+
+// TestAnAddressThatIsSaidTwiceIsOne: the internal and the external address of a machine are
+// often the same. The plane has it once, and what it has is compared with this.
+func TestAnAddressThatIsSaidTwiceIsOne(t *testing.T) {
+	n, left := Machine{Cluster: "one", Name: "m-1", Addresses: []string{"192.0.2.1", "fd00::1", "192.0.2.1", "::ffff:192.0.2.1"}}.Node()
+	require.Empty(t, left)
+	require.Equal(t, policy.Addresses{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")}, n.Addresses)
 }

@@ -8,15 +8,26 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/internal/enforce"
 	"github.com/edictdev/edict/policy"
 )
 
+// auditWait is how long a look at what is in force waits for what is counted, for the sake of
+// its report. Whatever takes longer goes on beside the next looks.
+const auditWait = time.Second
+
 // auditor has the kernel count what the node's policies in audit mode would deny. It
-// is beside what is in force: whatever fails here is logged, and changes nothing there.
+// is beside what is in force: whatever fails here, or takes its time, changes nothing there.
 type auditor struct {
+	// under gets what was counted when the look under way ends; nil: none is. counts are what the
+	// last one gave. Only the enforcer's goroutine uses these two, and only that of the look
+	// under way the rest.
+	under  chan []policy.AuditCount
+	counts []policy.AuditCount
+
 	node    policy.NodeID
 	tables  Tables
 	nft     *enforce.Nftables
@@ -31,10 +42,41 @@ func newAuditor(opt EnforcerOptions) *auditor {
 	return &auditor{node: opt.Node, tables: opt.Tables, nft: enforce.NewNftables(opt.AuditKernel), log: opt.Log.With("node", opt.Node)}
 }
 
-// look brings the kernel to what the plane says would be in force, and gives what was
-// counted. A plane that has just given no table, which is err, is not asked: that could
-// take as long again, before what is in force is looked at.
+// look begins to bring the kernel to what the plane says would be in force, unless it is under
+// way, and gives what was counted as far as is known soon. err is why what is in force is not
+// what the plane serves.
 func (a *auditor) look(ctx context.Context, err error) []policy.AuditCount {
+	if a.under != nil {
+		select {
+		case a.counts = <-a.under:
+		default:
+			return a.counts
+		}
+	}
+	under := make(chan []policy.AuditCount, 1)
+	a.under = under
+	go func() { under <- a.once(ctx, err) }()
+	soon := time.NewTimer(auditWait)
+	defer soon.Stop()
+	select {
+	case a.counts = <-under:
+		a.under = nil
+	case <-soon.C:
+	}
+	return a.counts
+}
+
+// end waits for the look under way, whose context has ended.
+func (a *auditor) end() {
+	if a.under != nil {
+		<-a.under
+		a.under = nil
+	}
+}
+
+// once brings the kernel to what the plane says would be in force, and gives what was
+// counted. A plane that has just given no table, which is err, is not asked.
+func (a *auditor) once(ctx context.Context, err error) []policy.AuditCount {
 	if err == nil || errors.As(err, new(*refusedError)) {
 		err = a.refresh(ctx)
 	}

@@ -3,9 +3,12 @@
 package agent_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/knftables"
 
+	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/policy"
 )
@@ -78,4 +82,45 @@ func TestANodeCountsWhatPoliciesInAuditModeWouldDeny(t *testing.T) {
 		require.Contains(t, b.rules(), "tcp . 444 : accept", "what is in force does not wait for what is counted")
 		w.until(t, next, policy.OutcomeApplied, "")
 	})
+}
+
+// silentAudit is a plane that answers everything but what would be denied.
+type silentAudit struct {
+	agent.Tables
+	asked  chan struct{}
+	waited *atomic.Bool // somebody waited for an answer until there was one
+}
+
+func (s silentAudit) Table(ctx context.Context, id string, ask client.TableQuery) (client.Table, error) {
+	if !ask.Audit {
+		return s.Tables.Table(ctx, id, ask)
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(30 * time.Second):
+		s.waited.Store(true)
+	}
+	return client.Table{}, errors.New("silent")
+}
+
+// TestWhatIsInForceNeverWaitsForWhatIsCounted: nor do the status and the report of it.
+func TestWhatIsInForceNeverWaitsForWhatIsCounted(t *testing.T) {
+	b, w := heard(t)
+	silent := silentAudit{b.plane, make(chan struct{}, 1), new(atomic.Bool)}
+	b.tables = silent
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) {
+		<-silent.asked
+		require.Equal(t, agent.StateCurrent, next().State)
+		b.plane.put(tableOf(6, allowTCP(444)), nil)
+		require.EqualValues(t, 6, next().Version)
+		require.Contains(t, b.rules(), "tcp . 444 : accept")
+		require.EqualValues(t, 6, b.kept().Version)
+		w.until(t, next, policy.OutcomeApplied, "")
+	})
+	require.False(t, silent.waited.Load())
 }

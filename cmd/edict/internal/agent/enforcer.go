@@ -178,13 +178,18 @@ func OpenEnforcer(ctx context.Context, opt EnforcerOptions) (*Enforcer, error) {
 	if err := e.root.sweep(tableFile, statusFile); err != nil {
 		opt.Log.Warn("the status cannot be written", "node", opt.Node, "error", err)
 	}
-	err := e.again(ctx)
+	was := e.begin()
+	err := e.again(ctx, was)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		opt.Metrics.looked(e.status)
 		return e, nil
 	case err != nil && ctx.Err() != nil:
-		return e, nil // it ends, and cut nft off: nobody knows what that did, and what was said last stays
+		// It ends, and cut nft off: nobody knows what that did, and what was said last stays.
+		if err := e.root.putBack(statusFile, was); err != nil {
+			opt.Log.Warn("the status cannot be written", "node", opt.Node, "error", err)
+		}
+		return e, nil
 	}
 	e.status.hear(e.follower.StreamError())
 	e.logChange()
@@ -260,6 +265,9 @@ func (e *Enforcer) Run(ctx context.Context) error {
 func (e *Enforcer) keep(ctx context.Context) {
 	tick := time.NewTicker(e.opt.Every)
 	defer tick.Stop()
+	if e.audit != nil {
+		defer e.audit.end()
+	}
 	for ctx.Err() == nil {
 		e.look(ctx)
 		select {

@@ -12,6 +12,17 @@ import (
 	"github.com/edictdev/edict/internal/compiler/rete"
 )
 
+// statusFile says what is in force, for people and monitors. Nothing is decided
+// by it.
+const statusFile = "status.json"
+
+// NoStatus takes away what an agent that enforced said last of an install root: one that does
+// not enforce keeps the root now, and nobody sees to whether it is still so.
+func NoStatus(files FS, dir string) error {
+	r := root{files, dir}
+	return r.putBack(statusFile, nil)
+}
+
 // mgmtDir holds a node's set in its install root, and nothing else.
 const mgmtDir = "mgmt"
 
@@ -141,4 +152,12 @@ func (r root) sweep(names ...string) error {
 		}
 	}
 	return nil
+}
+
+// putBack has a file hold what it held before; nil: there was none.
+func (r root) putBack(name string, was []byte) error {
+	if was == nil {
+		return r.fs.RemoveAll(r.path(name))
+	}
+	return artifact.ReplaceFile(r.fs, r.path(name), was)
 }

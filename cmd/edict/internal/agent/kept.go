@@ -18,10 +18,23 @@ import (
 // force again after a boot before the plane was asked.
 const tableFile = "table.json"
 
+// begin says that nothing is in force yet. What the last life said may not be so any more, such
+// as after a boot, and nft or the plane may take minutes until this one knows better. It returns
+// the file that said it.
+func (e *Enforcer) begin() (was []byte) {
+	was, _ = e.opt.FS.ReadFile(e.root.path(statusFile)) // nothing is decided by one that cannot be read
+	e.status.Error = "the agent has just begun, and has put nothing in force yet"
+	if err := e.keepStatus(); err != nil {
+		e.opt.Log.Warn("the status cannot be written", "node", e.opt.Node, "error", err)
+	}
+	e.status.Error = ""
+	return was
+}
+
 // again applies the kept table. Why it cannot be applied, or read, is in the status: the plane
 // may give one all the same, so it is no reason to end. The error is fs.ErrNotExist where none
-// is kept.
-func (e *Enforcer) again(ctx context.Context) error {
+// is kept. was is the status file of the last life.
+func (e *Enforcer) again(ctx context.Context, was []byte) error {
 	text, err := e.opt.FS.ReadFile(e.root.path(tableFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -32,7 +45,7 @@ func (e *Enforcer) again(ctx context.Context) error {
 	switch {
 	case err == nil:
 		// What could not be kept was another table, which the plane confirmed.
-		if was, err := ReadStatus(e.opt.FS, e.opt.Dir); err == nil && was.Node == e.opt.Node && was.Fingerprint == e.status.Fingerprint {
+		if was, err := parseStatus(was); err == nil && was.Node == e.opt.Node && was.Fingerprint == e.status.Fingerprint {
 			e.status.ConfirmedAt = was.ConfirmedAt
 		}
 	case ctx.Err() == nil:

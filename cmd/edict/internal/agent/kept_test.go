@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/knftables"
 
 	"github.com/edictdev/edict/cmd/edict/internal/agent"
 	"github.com/edictdev/edict/cmd/tree"
@@ -159,4 +161,40 @@ func TestWhatIsNoStatusIsNotShown(t *testing.T) {
 		_, err := agent.ReadStatus(tree.Disk{}, dir)
 		require.ErrorContains(t, err, "writes it anew within 30 s", text)
 	}
+}
+
+// TestWhoHasJustBegunIsNotCurrent: after a boot nothing is in force, whatever was when the last
+// agent ended, and both nft and the plane may take minutes.
+func TestWhoHasJustBegunIsNotCurrent(t *testing.T) {
+	b := newBench(t)
+	b.plane.put(tableOf(5, allowTCP(443)), nil)
+	b.life(func(next func() agent.Status) { require.Equal(t, agent.StateCurrent, next().State) })
+	require.Equal(t, agent.StateCurrent, b.kept().State)
+	seen := make(chan agent.Status, 1)
+	b.through = &watchedKernel{Kernel: fakenft.New(), run: func() { seen <- b.kept() }}
+	b.life(func(next func() agent.Status) {
+		s := <-seen
+		require.Equal(t, agent.StateNone, s.State, "nft runs")
+		require.Contains(t, s.Error, "put nothing in force yet")
+		require.Equal(t, agent.StateCurrent, next().State)
+	})
+
+	require.NoError(t, os.Remove(b.dir+"/table.json"))
+	b.plane.put(nil, errors.New("away"))
+	b.through = fakenft.New()
+	_, err := agent.OpenEnforcer(t.Context(), agent.EnforcerOptions{Node: self, Dir: b.dir, Server: b.events.url, Tables: b.plane, Kernel: b.through, Now: b.clock})
+	require.NoError(t, err)
+	require.Equal(t, agent.StateNone, b.kept().State, "no table is kept, and the plane was not asked yet")
+}
+
+// watchedKernel is a kernel that calls somebody the first time that it is given something.
+type watchedKernel struct {
+	*fakenft.Kernel
+	once sync.Once
+	run  func()
+}
+
+func (w *watchedKernel) Run(ctx context.Context, tx *knftables.Transaction) error {
+	w.once.Do(w.run)
+	return w.Kernel.Run(ctx, tx)
 }

@@ -16,10 +16,6 @@ import (
 	"github.com/edictdev/edict/policy"
 )
 
-// statusFile says what is in force, for people and monitors. Nothing is decided
-// by it.
-const statusFile = "status.json"
-
 // State is how the rules in force stand to what the plane serves.
 type State string
 
@@ -152,12 +148,16 @@ func ReadStatus(files interface{ ReadFile(string) ([]byte, error) }, dir string)
 	if err != nil {
 		return s, err
 	}
+	if s, err = parseStatus(text); err != nil {
+		return s, fmt.Errorf("%s: %w; an agent that runs writes it anew within 30 s", filepath.Join(dir, statusFile), err)
+	}
+	return s, nil
+}
+
+func parseStatus(text []byte) (s Status, err error) {
 	err = json.Unmarshal(text, &s)
 	if err == nil && (s.Node == "" || !slices.Contains(states, s.State)) {
 		err = errors.New("it is no status of an agent")
 	}
-	if err != nil {
-		return s, fmt.Errorf("%s: %w; an agent that runs writes it anew within 30 s", filepath.Join(dir, statusFile), err)
-	}
-	return s, nil
+	return s, err
 }
