@@ -362,6 +362,25 @@ func TestWhatTheFileGivesIsNotTakenBack(t *testing.T) {
 	p.want(200, "", p.do("GET", "/v1/access/principals/admin", "", admin))
 }
 
+// The fold compares in nanoseconds since 1970: what these do not reach would be another moment.
+func TestABootstrapTokenEndsWhereTimeIsCounted(t *testing.T) {
+	p := newPlane(t)
+	for end, good := range map[string]bool{
+		"2262-04-11T00:00:00Z": true, "2262-04-12T00:00:00Z": false, "9999-12-31T23:59:59Z": false, "1600-01-01T00:00:00Z": false,
+	} {
+		at, err := time.Parse(time.RFC3339, end)
+		require.NoError(t, err)
+		d := policy.Principal{Kind: policy.Agent, Bootstrap: []policy.Bootstrap{bootstrap{token: awaitedToken, project: project, expires: at}.kept()}}
+		a := p.do("PUT", "/v1/access/principals/n1", string(policy.AppendPrincipal(nil, d)))
+		if good {
+			p.want(http.StatusOK, "", a)
+			continue
+		}
+		p.want(http.StatusUnprocessableEntity, "invalid_time", a)
+		require.Contains(t, string(a.body), `"/bootstrap/0/expires_at"`)
+	}
+}
+
 // A bootstrap token registers one node: what another principal lists is refused, used or not.
 func TestABootstrapTokenIsOnePrincipals(t *testing.T) {
 	p, tokens := guarded(t, roles)
