@@ -489,7 +489,7 @@ func TestOperatorsRoutesHaveAHandlerOfTheirOwn(t *testing.T) {
 			h.ServeHTTP(w, q)
 			body, _ := io.ReadAll(w.Body)
 			served := !strings.Contains(string(body), "this route is not at this address: ask at "+other[at])
-			both := r.Needs == access.Anyone || r.Needs == access.Known || r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission
+			both := r.Needs == access.Anyone || r.Needs == access.Known || r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission || r.Needs == access.Evaluate
 			require.Equal(t, both || r.Admin() == (at == "admin"), served, "%s at %s: %d %s", r.ID, at, w.Code, body)
 			require.NotContains(t, string(body), "there is no such route")
 			require.NotEqual(t, http.StatusMethodNotAllowed, w.Code)
