@@ -137,10 +137,12 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	client = &careful
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
 	if err != nil && from.away.Load() {
-		err = &AwayError{err}
+		return nil, fmt.Errorf("issuer %s: %w", issuer, &AwayError{err})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
+		// It may quote a whole page.
+		what, _, _ := strings.Cut(strings.ToValidUTF8(fmt.Sprintf("%.300s", err), ""), "\n")
+		return nil, fmt.Errorf("issuer %s: %s; its configuration should be at %s/.well-known/openid-configuration", issuer, strings.TrimSpace(what), strings.TrimSuffix(issuer, "/"))
 	}
 	var at struct {
 		Keys string `json:"jwks_uri"`
