@@ -139,6 +139,9 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err != nil && from.away.Load() {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, &AwayError{err})
 	}
+	if other, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+		return nil, fmt.Errorf("issuer %s: it calls itself %.300q, and so do its tokens: name it so", issuer, other.Discovered)
+	}
 	if err != nil {
 		// It may quote a whole page.
 		what, _, _ := strings.Cut(strings.ToValidUTF8(fmt.Sprintf("%.300s", err), ""), "\n")

@@ -108,6 +108,13 @@ func TestAnIssuerThatIsNoneIsNamedInOneLine(t *testing.T) {
 	}
 }
 
+// An issuer is named as it names itself, to the last slash.
+func TestAnIssuerIsNamedAsItNamesItself(t *testing.T) {
+	i := issuer.New(t)
+	_, err := NewIssuer(t.Context(), i.URL+"/", "edict", i.Client())
+	require.EqualError(t, err, "issuer "+i.URL+"/: it calls itself \""+i.URL+"\", and so do its tokens: name it so")
+}
+
 // Anybody can make tokens that name a key which the issuer does not have.
 func TestForgedTokensDoNotHaveTheIssuerAskedEachTime(t *testing.T) {
 	i := issuer.New(t)
