@@ -40,10 +40,15 @@ func (a admissionCommands) admissionGetCommand() *cobra.Command {
 func writeAdmission(w io.Writer, p resource.AdmissionPolicy) {
 	fmt.Fprintf(w, "Name:         %s\n", p.Name)
 	if p.Description != "" {
-		fmt.Fprintf(w, "Description:  %s\n", p.Description)
+		fmt.Fprintf(w, "Description:  %s\n", cli.Escaped(p.Description, ""))
 	}
 	fmt.Fprintf(w, "ID:           %s\nLevel:        %s\nPriority:     %d\nMatches:      %s\nMode:         %s\nTest cases:   %d\nVersion:      %d\nUpdated:      %s\nBy:           %s\n\n%s\n",
-		p.ID, levelAndOwner(p), p.Priority, criteria(p), modeOf(p), len(p.TestCases), p.Version, stamp(p.UpdatedAt), p.CreatedBy, strings.TrimRight(p.RegoCode, "\n"))
+		p.ID, cli.Escaped(levelAndOwner(p), ""), p.Priority, cli.Escaped(criteria(p), ""), modeOf(p), len(p.TestCases), p.Version, stamp(p.UpdatedAt), p.CreatedBy, codeText(p.RegoCode))
+}
+
+// codeText is code as a terminal may show it. A file has it whole with -o yaml.
+func codeText(rego string) string {
+	return cli.Escaped(strings.TrimRight(strings.ReplaceAll(rego, "\r\n", "\n"), "\n"), "\n\t")
 }
 
 // criteria says which requests a policy is for.

@@ -93,7 +93,7 @@ func policyAt(ctx context.Context, c *client.Client, project uuid.UUID, name, at
 func writePolicy(w io.Writer, p resource.Policy) {
 	fmt.Fprintf(w, "Slug:         %s\n", p.Slug)
 	if p.DisplayName != "" {
-		fmt.Fprintf(w, "Name:         %s\n", p.DisplayName)
+		fmt.Fprintf(w, "Name:         %s\n", cli.Escaped(p.DisplayName, ""))
 	}
 	fmt.Fprintf(w, "ID:           %s\nRevision:     %s\nUpdated:      %s\n", p.ID, p.HeadRevisionID, stamp(p.UpdatedAt))
 	if p.Waves != nil {
@@ -102,7 +102,7 @@ func writePolicy(w io.Writer, p resource.Policy) {
 	if p.Head == nil {
 		return
 	}
-	fmt.Fprintf(w, "By:           %s\nSource:       %s\nDestination:  %s\n", p.Head.CreatedBy, p.Head.Selector.Source, p.Head.Selector.Destination)
+	fmt.Fprintf(w, "By:           %s\nSource:       %s\nDestination:  %s\n", cli.Escaped(p.Head.CreatedBy, ""), p.Head.Selector.Source, p.Head.Selector.Destination)
 	writeOrder(w, p.Head.Order)
 	fmt.Fprintln(w)
 	writeRules(w, p.Head.Rules)

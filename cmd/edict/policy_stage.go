@@ -230,7 +230,7 @@ func wavesLine(x resource.Waves, head uuid.UUID) string {
 
 func withReason(line string, x resource.Waves) string {
 	if x.Reason != "" {
-		line += ": " + x.Reason
+		line += ": " + cli.Escaped(x.Reason, "")
 	}
 	return line
 }

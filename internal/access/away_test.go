@@ -55,6 +55,12 @@ func TestATokenIsNotRefusedWhileItsIssuerIsAway(t *testing.T) {
 		"a gateway without it": func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Body: http.NoBody, Request: r}, nil
 		},
+		"a gateway that knows no such page": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader("default backend - 404")), Request: r}, nil
+		},
+		"a page in its place": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("<h1>Back soon</h1>")), Request: r}, nil
+		},
 		"an answer that breaks off": func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), Request: r}, nil
 		},
@@ -81,6 +87,34 @@ func TestATokenIsNotRefusedWhileItsIssuerIsAway(t *testing.T) {
 			return err == nil && p.ID == "ana"
 		}, 20*time.Second, 10*time.Millisecond, name)
 	}
+}
+
+// Anybody can have the issuer be asked as often as it may. Whose key is new then is not refused
+// for that.
+func TestATokenIsNotRefusedBecauseForgedOnesCameBefore(t *testing.T) {
+	i, after := issuer.New(t), issuer.New(t) // after has the keys that i has later
+	way := &awayWhile{next: i.Client().Transport}
+	believer, err := NewIssuer(t.Context(), i.URL, "edict", &http.Client{Transport: way})
+	require.NoError(t, err)
+	file := File{"ana": {Principal: policy.Principal{Kind: policy.Person, OIDC: []policy.OIDCIdentity{{Issuer: i.URL, Subject: "4711"}}}}}
+	r := NewRegistry(silentModel{}, Options{File: file, Issuer: believer})
+	claims := map[string]any{"iss": i.URL, "aud": "edict", "sub": "4711", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+	early := Credentials{Bearer: after.Sign(after.Key, claims)}
+	for errors.Is(err, ErrUnknown) || err == nil {
+		_, err = r.Authenticate(t.Context(), early)
+		require.Error(t, err)
+	}
+	require.ErrorIs(t, err, ErrAskedEnough)
+	way.how = func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Host = strings.TrimPrefix(after.URL, "http://")
+		return way.next.RoundTrip(r)
+	}
+	require.Eventually(t, func() bool {
+		p, err := r.Authenticate(t.Context(), early)
+		require.NotErrorIs(t, err, ErrUnknown)
+		return err == nil && p.ID == "ana"
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 // Whose keys were never asked for believes nobody, and refuses nobody.

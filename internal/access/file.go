@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/policy"
 )
@@ -67,14 +69,14 @@ func readWhole(path string) ([]byte, error) {
 }
 
 func parseFile(body []byte) (File, error) {
+	// Of two members of one name the first would be as good as never written.
 	var doc document
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&doc); err != nil {
-		return nil, fmt.Errorf(`want {"principals":[{"id","principal","relations"}]}: %w`, err)
+	err := strict.Unmarshal(body, &doc, strict.RejectUnknownMembers(true))
+	if at, unknown := errors.AsType[*strict.SemanticError](err); unknown && errors.Is(err, strict.ErrUnknownName) {
+		return nil, fmt.Errorf("%s: unknown field; remove it", at.JSONPointer)
 	}
-	if dec.More() {
-		return nil, errors.New("something follows the document; remove it")
+	if err != nil {
+		return nil, fmt.Errorf(`want {"principals":[{"id","principal","relations"}]} and nothing else: %w`, err)
 	}
 	f := File{}
 	holders := map[key]policy.PrincipalID{}

@@ -43,12 +43,17 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 
 func TestAFilesFaultsAreNamed(t *testing.T) {
 	for body, want := range map[string]string{
-		`{`:                           "want",
-		`{"principals":[],"x":1}`:     "unknown field",
-		`{"principals":[]} {}`:        "something follows",
-		`{"principals":[{"id":"A"}]}`: "/principals/0/id: ",
-		`{"principals":[{"id":"a"}]}`: "/principals/0/principal: ",
-		`{"principals":[{"id":"a","principal":{"kind":"king"}}]}`:                                                                                                        "unknown_kind",
+		`{`:                          "want",
+		`{"principals":[],"x":1}`:    "unknown field",
+		`{"principals":[]} {}`:       "after top-level value",
+		`{"principals":[]}}`:         "after top-level value",
+		`{"principals":[]}] or this`: "after top-level value",
+		`{"Principals":[]}`:          "/Principals: unknown field",
+		`{"principals":[{"id":"a","principal":{"kind":"person"}}],"principals":[]}`:                           `duplicate object member name "principals"`,
+		`{"principals":[{"id":"a","principal":{"kind":"person"},"relations":["plane#read"],"relations":[]}]}`: `duplicate object member name "relations"`,
+		`{"principals":[{"id":"A"}]}`:                             "/principals/0/id: ",
+		`{"principals":[{"id":"a"}]}`:                             "/principals/0/principal: ",
+		`{"principals":[{"id":"a","principal":{"kind":"king"}}]}`: "unknown_kind",
 		`{"principals":[{"id":"a","principal":{"kind":"person","tokens":[{"id":"x","sha256":"00"}]}}]}`:                                                                  "invalid_token",
 		`{"principals":[{"id":"a","principal":{"kind":"person","spiffe_ids":["https://a/b"]}}]}`:                                                                         "invalid_spiffe_id",
 		`{"principals":[{"id":"a","principal":{"kind":"person"},"relations":["plane#king"]}]}`:                                                                           "/principals/0/relations/0: ",

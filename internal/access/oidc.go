@@ -37,7 +37,9 @@ const (
 // issuerAnswer bounds an answer of an issuer, in bytes.
 const issuerAnswer = 4 << 20
 
-var errAskedEnough = errors.New("the issuer was asked for its keys a moment ago")
+// ErrAskedEnough is what an *AwayError wraps of an issuer that is there and was asked for its keys
+// as often as it is to be.
+var ErrAskedEnough = errors.New("the issuer was asked for its keys a moment ago")
 
 // seldom lets a few requests pass, and notes whether the issuer could be asked: no error that an
 // http.Client returns wraps that it gave up waiting.
@@ -50,7 +52,7 @@ type seldom struct {
 // RoundTrip implements http.RoundTripper.
 func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !s.limit.Allow() {
-		return nil, errAskedEnough
+		return nil, ErrAskedEnough
 	}
 	res, err := s.ask(r)
 	s.away.Store(err != nil)
@@ -84,11 +86,8 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 func (e *AwayError) Unwrap() error { return e.Err }
 
 // issuerKeys are an issuer's, by which tokens are verified. It notes in a failedAway of the
-// context that they could not be asked for: the verifier's own error does not wrap it.
-type issuerKeys struct {
-	oidc.KeySet
-	from *seldom
-}
+// context that they could not be had: the verifier's own error does not wrap it.
+type issuerKeys struct{ oidc.KeySet }
 
 type failedAway struct{ err *AwayError }
 
@@ -97,7 +96,9 @@ type failedAwayKey struct{}
 // VerifySignature implements oidc.KeySet.
 func (k issuerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, token)
-	if f, ok := ctx.Value(failedAwayKey{}).(*failedAway); ok && err != nil && k.from.away.Load() {
+	// What it wraps is why it has no newer keys, be it an answer that is none. That no key of the
+	// newest ones made the signature wraps nothing.
+	if f, ok := ctx.Value(failedAwayKey{}).(*failedAway); ok && errors.Unwrap(err) != nil {
 		f.err = &AwayError{err}
 	}
 	return payload, err
@@ -136,10 +137,15 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	client = &careful
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
 	if err != nil && from.away.Load() {
-		err = &AwayError{err}
+		return nil, fmt.Errorf("issuer %s: %w", issuer, &AwayError{err})
+	}
+	if other, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+		return nil, fmt.Errorf("issuer %s: it calls itself %.300q, and so do its tokens: name it so", issuer, other.Discovered)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
+		// It may quote a whole page.
+		what, _, _ := strings.Cut(strings.ToValidUTF8(fmt.Sprintf("%.300s", err), ""), "\n")
+		return nil, fmt.Errorf("issuer %s: %s; its configuration should be at %s/.well-known/openid-configuration", issuer, strings.TrimSpace(what), strings.TrimSuffix(issuer, "/"))
 	}
 	var at struct {
 		Keys string `json:"jwks_uri"`
@@ -147,7 +153,7 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err := provider.Claims(&at); err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}
-	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys), from}
+	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys)}
 	return &OIDC{
 		verifier: oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
 		client:   client, transport: transport, endpoint: provider.Endpoint(), issuer: issuer, audience: audience,

@@ -8,6 +8,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +85,34 @@ func TestAnIssuersTokensAreBelievedForOneAudience(t *testing.T) {
 	require.ErrorContains(t, err, "audience")
 	_, err = NewIssuer(context.Background(), i.URL+"/x", "edict", client)
 	require.Error(t, err)
+}
+
+// Whatever lies where an issuer's configuration should be, a start that refuses it says so in one line.
+func TestAnIssuerThatIsNoneIsNamedInOneLine(t *testing.T) {
+	for name, page := range map[string]http.HandlerFunc{
+		"no such page": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>\n<body>\n"+strings.Repeat("not here ", 10_000), http.StatusNotFound)
+		},
+		"another page": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("<html>\r\n<body>\r\n" + strings.Repeat("welcome ", 10_000)))
+		},
+	} {
+		s := httptest.NewServer(page)
+		defer s.Close()
+		_, err := NewIssuer(t.Context(), s.URL, "plane", s.Client())
+		require.ErrorContains(t, err, "issuer "+s.URL+": ", name)
+		require.ErrorContains(t, err, s.URL+"/.well-known/openid-configuration", name)
+		require.NotContains(t, err.Error(), "\n", name)
+		require.Less(t, len(err.Error()), 500, name)
+		require.False(t, errors.As(err, new(*AwayError)), name)
+	}
+}
+
+// An issuer is named as it names itself, to the last slash.
+func TestAnIssuerIsNamedAsItNamesItself(t *testing.T) {
+	i := issuer.New(t)
+	_, err := NewIssuer(t.Context(), i.URL+"/", "edict", i.Client())
+	require.EqualError(t, err, "issuer "+i.URL+"/: it calls itself \""+i.URL+"\", and so do its tokens: name it so")
 }
 
 // Anybody can make tokens that name a key which the issuer does not have.

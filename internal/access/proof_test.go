@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/internal/streams"
@@ -32,6 +33,24 @@ func TestATokenIsNobodysCertificate(t *testing.T) {
 		require.False(t, let, "%q", token)
 		_, err := r.Authenticate(context.Background(), Credentials{Bearer: token})
 		require.ErrorIs(t, err, ErrUnknown, "%q", token)
+	}
+}
+
+// The end of a token may be any moment that can be written, such as the last of all for one that is
+// never over. What does not fit into nanoseconds since 1970 is no other moment.
+func TestATokenIsGoodUntilTheEndThatIsWritten(t *testing.T) {
+	now := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	for end, good := range map[string]bool{
+		"2026-11-28T23:59:59Z": false, "2026-11-29T00:00:01Z": true,
+		"2262-04-12T00:00:00Z": true, "2319-03-11T08:42:13Z": true, "9999-12-31T23:59:59Z": true,
+		"1970-01-01T00:00:00Z": false, "1600-01-01T00:00:00Z": false, "0000-01-01T00:00:00Z": false,
+	} {
+		at, err := time.Parse(time.RFC3339, end)
+		require.NoError(t, err)
+		text, kept := NewToken(uuid.New(), at)
+		r := NewRegistry(silentModel{}, Options{Clock: func() time.Time { return now }, File: File{"ana": {Principal: policy.Principal{Kind: policy.Person, Tokens: []policy.Token{kept}}}}})
+		_, err = r.Authenticate(t.Context(), Credentials{Bearer: text})
+		require.Equal(t, good, err == nil, end)
 	}
 }
 

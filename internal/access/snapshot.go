@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/edictdev/edict/internal/projector"
@@ -181,12 +182,24 @@ type proof struct {
 	at      int    // in the list
 }
 
+// endOf is a moment as a credential has it. Beyond what nanoseconds reach lies never, and before
+// them what is over.
+func endOf(at time.Time) int64 {
+	switch {
+	case at.After(time.Unix(0, math.MaxInt64)):
+		return 0
+	case at.Before(time.Unix(0, 1)):
+		return 1
+	}
+	return at.UnixNano()
+}
+
 func proofs(d policy.Principal) iter.Seq[proof] {
 	return func(yield func(proof) bool) {
 		for i, t := range d.Tokens {
 			p := proof{key: tokenKey(t.Hash), list: "tokens", at: i}
 			if !t.Expires.IsZero() {
-				p.expires = t.Expires.UnixNano()
+				p.expires = endOf(t.Expires)
 			}
 			if !yield(p) {
 				return

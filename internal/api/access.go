@@ -129,6 +129,12 @@ func (a *authorizer) authenticate(c *call) (*access.Principal, error) {
 		who, err = a.access.Authenticate(ctx, given)
 	}
 	if errors.As(err, new(*access.AwayError)) {
+		if errors.Is(err, access.ErrAskedEnough) { // most of these are of who made them up
+			if wait := a.failures.blocked(c); wait != nil {
+				return nil, wait
+			}
+			a.failures.failed(c)
+		}
 		return nil, problem(http.StatusServiceUnavailable, CodeIssuerUnavailable,
 			"the issuer of identity tokens cannot be asked for its keys now, so it is not known whose this token is: try again, or show another credential")
 	}

@@ -362,6 +362,25 @@ func TestWhatTheFileGivesIsNotTakenBack(t *testing.T) {
 	p.want(200, "", p.do("GET", "/v1/access/principals/admin", "", admin))
 }
 
+// The fold compares in nanoseconds since 1970: what these do not reach would be another moment.
+func TestABootstrapTokenEndsWhereTimeIsCounted(t *testing.T) {
+	p := newPlane(t)
+	for end, good := range map[string]bool{
+		"2262-04-11T00:00:00Z": true, "2262-04-12T00:00:00Z": false, "9999-12-31T23:59:59Z": false, "1600-01-01T00:00:00Z": false,
+	} {
+		at, err := time.Parse(time.RFC3339, end)
+		require.NoError(t, err)
+		d := policy.Principal{Kind: policy.Agent, Bootstrap: []policy.Bootstrap{bootstrap{token: awaitedToken, project: project, expires: at}.kept()}}
+		a := p.do("PUT", "/v1/access/principals/n1", string(policy.AppendPrincipal(nil, d)))
+		if good {
+			p.want(http.StatusOK, "", a)
+			continue
+		}
+		p.want(http.StatusUnprocessableEntity, "invalid_time", a)
+		require.Contains(t, string(a.body), `"/bootstrap/0/expires_at"`)
+	}
+}
+
 // A bootstrap token registers one node: what another principal lists is refused, used or not.
 func TestABootstrapTokenIsOnePrincipals(t *testing.T) {
 	p, tokens := guarded(t, roles)
@@ -470,7 +489,7 @@ func TestOperatorsRoutesHaveAHandlerOfTheirOwn(t *testing.T) {
 			h.ServeHTTP(w, q)
 			body, _ := io.ReadAll(w.Body)
 			served := !strings.Contains(string(body), "this route is not at this address: ask at "+other[at])
-			both := r.Needs == access.Anyone || r.Needs == access.Known || r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission
+			both := r.Needs == access.Anyone || r.Needs == access.Known || r.Needs == access.SeeAdmission || r.Needs == access.AuthorAdmission || r.Needs == access.Evaluate
 			require.Equal(t, both || r.Admin() == (at == "admin"), served, "%s at %s: %d %s", r.ID, at, w.Code, body)
 			require.NotContains(t, string(body), "there is no such route")
 			require.NotEqual(t, http.StatusMethodNotAllowed, w.Code)

@@ -88,11 +88,13 @@ func (a *admissionPolicies) taken(v *projector.View, e policy.AdmissionPolicyUpd
 // compiled in every worker, and asked for each request of the user that it matches.
 const mostUserPolicies = 100
 
+func ownedByUser(d policy.AdmissionPolicy) bool { return d.Level == policy.User && d.User != "" }
+
 // tooMany refuses a new policy of a user who has as many as a user may have. Those of
 // the log count as they are: the fold refuses none.
 func tooMany(v *projector.View, e policy.AdmissionPolicyUpdated) error {
 	d := e.Document
-	if d.Level != policy.User || d.User == "" {
+	if !ownedByUser(d) {
 		return nil
 	}
 	if _, there := v.Admission().Policy(e.Policy); there {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/edictdev/edict/api/resource"
 	"github.com/edictdev/edict/internal/admission"
@@ -22,6 +23,8 @@ type admissionPolicies struct {
 	writes   *writes
 	registry *admission.Registry
 	authors  authors
+	// counting is who counts a user's policies and adds another: the fold counts none.
+	counting *semaphore.Weighted
 }
 
 // admissionWrite is what write is to write.
@@ -71,6 +74,12 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 	}
 	if err := a.check(c, id, d); err != nil {
 		return stored, err
+	}
+	if *expected == 0 && ownedByUser(d) && !c.dry {
+		if err := a.counting.Acquire(c.r.Context(), 1); err != nil {
+			return stored, err
+		}
+		defer a.counting.Release(1)
 	}
 	seen := expected
 	if c.key != "" && !c.dry {

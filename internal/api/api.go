@@ -93,13 +93,15 @@ func New(d Deps) http.Handler {
 }
 
 // Split is New in two handlers: admin serves the operators' routes, front all
-// others, and both what supervisors ask, and what any principal may, such as who it is.
+// others, and both what supervisors ask, and what any principal may, such as who it is. Both
+// have what is asked of admission policies: services ask at the one, and the operators' console
+// at the other.
 // Who asks at one for what is at the other learns its address.
 func Split(d Deps, frontAddr, adminAddr string) (front, admin http.Handler) {
 	p, all := assemble(d)
 	at := newDispatcher(p, all, func(r Route) bool { return !r.Admin() })
 	operators := newDispatcher(p, all, func(r Route) bool {
-		return r.Admin() || r.authored() || r.Needs == access.Anyone || r.Needs == access.Known
+		return r.Admin() || r.authored() || r.Needs == access.Evaluate || r.Needs == access.Anyone || r.Needs == access.Known
 	})
 	at.elsewhere, at.there = operators, adminAddr+", which --admin names"
 	operators.elsewhere, operators.there = at, frontAddr+", which --http names"

@@ -142,7 +142,7 @@ func (h *handlers) author(d Deps, u useCases) {
 	h.artifacts = &artifactHandlers{
 		model: d.Model, reads: u.reads, relay: d.Relay, writes: u.writes, event: d.Event, maxMessage: d.MaxMessage,
 	}
-	admissions := &admissionPolicies{model: d.Model, reads: u.reads, writes: u.writes, registry: d.Admission, authors: authors{u.auth}}
+	admissions := &admissionPolicies{model: d.Model, reads: u.reads, writes: u.writes, registry: d.Admission, authors: authors{u.auth}, counting: semaphore.NewWeighted(1)}
 	h.admission = &admissionHandlers{admissions}
 	h.dcm = &dcmHandlers{admissions}
 }

@@ -2,9 +2,12 @@ package api
 
 import (
 	"encoding/hex"
+	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -262,8 +265,15 @@ func (h *principalHandlers) checkTaken(id policy.PrincipalID, doc policy.Princip
 }
 
 // checkBootstrap refuses a bootstrap token that another principal lists. The fold takes it, and
-// it registers the first of them by id, though the other was meant, maybe.
+// it registers the first of them by id, though the other was meant, maybe. It also takes one whose
+// end its clock does not reach, and takes that for another moment.
 func (h *principalHandlers) checkBootstrap(id policy.PrincipalID, doc policy.Principal) (err error) {
+	for i, t := range doc.Bootstrap {
+		if first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); t.Expires.Before(first) || t.Expires.After(last) {
+			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidTime, fmt.Sprintf("/bootstrap/%d/expires_at", i),
+				"a bootstrap token ends from %s to %s", first.UTC().Format(time.DateOnly), last.UTC().Format(time.DateOnly))
+		}
+	}
 	h.model.Read(func(v *projector.View) {
 		for i, t := range doc.Bootstrap {
 			if by, _, ok := v.Bootstrap(t.Hash); ok && by.ID != id && err == nil {

@@ -110,11 +110,7 @@ func (h *projectHandlers) patch(c *call) error {
 	if err != nil {
 		return err
 	}
-	verb := "restore:"
-	if archived {
-		verb = "archive:"
-	}
-	event, err := h.writes.id(c, uuid.Nil, verb+id.String())
+	event, err := h.writes.id(c, uuid.Nil, "patch:project:"+id.String())
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func (t *retries) present(e policy.Event) (seq uint64, seldom bool, err error) {
 		case policy.PrincipalUpdated:
 			w, _ := v.Principal(e.Principal)
 			seq, seldom = w.Version, true
-		case policy.ProjectQuotaUpdated, policy.RevisionStaged, policy.RevisionPromoted, policy.WaveOpened, policy.RolloutAborted:
+		case policy.ProjectQuotaUpdated, policy.ProjectArchived, policy.ProjectRestored, policy.RevisionStaged, policy.RevisionPromoted, policy.WaveOpened, policy.RolloutAborted:
 			seldom = true // the read model does not say which event it was
 		}
 	})

@@ -65,6 +65,11 @@ func TestAKeyWithAnotherBodyIsRefused(t *testing.T) {
 			func(*testing.T) string { return `{"policies":5}` },
 			func(*testing.T) string { return `{"policies":7}` },
 		},
+		"an archival": {
+			"PATCH", "/v1/projects/" + other, nil,
+			func(*testing.T) string { return `{"archived":true}` },
+			func(*testing.T) string { return `{"archived":false}` },
+		},
 		"a staged revision": {
 			"POST", staged + "/stage", func(p *plane) { p.create("web") },
 			func(*testing.T) string { return stageBody("1") },

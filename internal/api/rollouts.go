@@ -54,13 +54,21 @@ func (h *policyHandlers) stage(c *call) error {
 	if err := h.reads.catchUp(c, 0); err != nil { // it names no head, and so means the present one
 		return err
 	}
+	made := false
 	err = h.reads.check(c, func(v *projector.View) error {
 		pol, err := livePolicy(v, project, id)
 		e.Slug, e.DisplayName, e.Revision.Parent = pol.Slug, pol.DisplayName, pol.Head.ID
+		made = c.key != "" && !c.dry && v.WouldAccept(stagingOf(e), h.clock()).Duplicate
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if made { // what admission policies say now, and a quota, are of writes that are to be made
+		if err := h.writes.sameBody(c.r.Context(), stagingOf(e), c.asked, 0); err != nil {
+			return err
+		}
+		return h.answerStaged(c, stagingOf(e))
 	}
 	e.Revision.Selector, e.Revision.Order, e.Revision.Rules = content.Selector, content.Order, content.Rules
 	name := e.DisplayName
@@ -70,16 +78,21 @@ func (h *policyHandlers) stage(c *call) error {
 	if e.DisplayName != name {
 		c.keepName()
 	}
-	return h.stagedAs(c, policy.RevisionStaged{ID: e.ID, Project: project, Policy: id, Revision: e.Revision})
-}
-
-// stagedAs appends a revision to be staged, and answers with the rollout that it began; of
-// one in whose place another was staged since, as the write left it: whoever goes by the
-// answer must not promote what somebody else staged.
-func (h *policyHandlers) stagedAs(c *call, e policy.RevisionStaged) error {
-	if _, err := h.writes.commit(c, e, false); err != nil {
+	if _, err := h.writes.commit(c, stagingOf(e), false); err != nil {
 		return err
 	}
+	return h.answerStaged(c, stagingOf(e))
+}
+
+// stagingOf is the event that stages a revision in place of publishing it.
+func stagingOf(e policy.RevisionCreated) policy.RevisionStaged {
+	return policy.RevisionStaged{ID: e.ID, Project: e.Project, Policy: e.Policy, Revision: e.Revision}
+}
+
+// answerStaged answers with the rollout that e began; of one in whose place another was staged
+// since, as the write left it: whoever goes by the answer must not promote what somebody else
+// staged.
+func (h *policyHandlers) answerStaged(c *call, e policy.RevisionStaged) error {
 	var out *resource.Waves
 	h.model.Read(func(v *projector.View) { out = wavesOf(v, e.Project, e.Policy) })
 	if out == nil {

@@ -122,6 +122,23 @@ func stageBody(role string) string {
 	return `{"selector":{"source":"role=` + role + `","destination":"role=db"},"rules":[{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]}`
 }
 
+// A key stands for the write that was made under it, whatever admission policies say by now, and
+// whether or not the project's quota has room for another.
+func TestWhatWasStagedUnderAKeyIsAnsweredAsItWasMade(t *testing.T) {
+	p := newPlane(t)
+	at := policies + "/" + p.create("web").ID.String() + "/stage"
+	first := p.do("POST", at, stageBody("a"), keyed)
+	p.want(http.StatusOK, "", first)
+	p.admit(t, admissionDraft(t, "closed", "Global", 1, specified(`{"reject": true}`)))
+	p.want(http.StatusOK, "", p.do("PUT", "/v1/projects/"+project+"/quota", `{"events_per_day":1,"bytes_per_day":1}`))
+	again := p.do("POST", at, stageBody("a"), keyed)
+	p.want(http.StatusOK, "", again)
+	require.Equal(t, string(first.body), string(again.body))
+	p.want(http.StatusUnprocessableEntity, "idempotency_key_reused", p.do("POST", at, stageBody("b"), keyed))
+	p.want(http.StatusForbidden, "rejected_by_policy", p.do("POST", at, stageBody("a")))
+	p.want(http.StatusForbidden, "rejected_by_policy", p.do("POST", at+"?dry_run", stageBody("a"), keyed))
+}
+
 // The answer to who stages names what he staged, though another has taken its place by then:
 // he may promote what the answer names.
 func TestWhoStagesIsToldOfHisOwnRevision(t *testing.T) {

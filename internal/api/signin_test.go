@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -290,4 +293,19 @@ func TestATokenWhoseIssuerIsAwayIsNotRefused(t *testing.T) {
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
 	require.Empty(t, a.Header.Get("WWW-Authenticate"))
 	s.want(401, "unauthenticated", s.do("GET", "/v1/access/self", "", "Authorization: Bearer edt_nobody"))
+}
+
+// Whoever sends tokens of a key that the issuer does not have is slowed down, also while it is not
+// asked any more whether it has that key by now.
+func TestForgedTokensCountAsFailures(t *testing.T) {
+	s := newSignedIn(t, "", func(d *api.Deps) { d.Failures = access.NewFailures(1) })
+	forger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	claims := map[string]any{"iss": s.issuer.URL, "aud": s.issuer.ClientID, "sub": "4711", "iat": s.now.Unix(), "exp": s.now.Add(time.Hour).Unix()}
+	forged := "Authorization: Bearer " + s.issuer.Sign(forger, claims)
+	met := map[int]bool{}
+	for range 100 {
+		met[s.do("GET", "/v1/access/self", "", forged).StatusCode] = true
+	}
+	require.Equal(t, map[int]bool{401: true, 503: true, 429: true}, met)
 }

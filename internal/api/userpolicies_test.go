@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,4 +33,27 @@ func TestAUserHasSoManyPolicies(t *testing.T) {
 	p.want(204, "", p.do("DELETE", admissions+"/"+id, ""))
 	p.want(201, "", p.do("POST", admissions, draft(101, "ana"), "Idempotency-Key: a"))
 	p.want(201, "", p.do("POST", admissions, draft(101, "ana"), "Idempotency-Key: a"))
+}
+
+// Who writes several at once has no more than who writes them one after the other: the second is
+// judged when the first is there.
+func TestAUserHasNoMorePoliciesForWritingThemAtOnce(t *testing.T) {
+	a := newPlane(t)
+	b, log := lateWorker(t, a)
+	draft := func(i int) string {
+		return admissionDraft(t, fmt.Sprint("p", i), "user", i, specified(`{"patch": {}}`), "user_id", "ana")
+	}
+	for i := range 99 {
+		b.admit(t, draft(i))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		second := make(chan answer, 1)
+		log.before = func() {
+			log.before = nil
+			go func() { second <- b.do("POST", admissions, draft(101)) }()
+			synctest.Wait()
+		}
+		require.Equal(t, 201, b.do("POST", admissions, draft(100)).StatusCode)
+		require.Equal(t, 409, (<-second).StatusCode)
+	})
 }
