@@ -64,3 +64,20 @@ func (m *Monitor) checkReplicas(ctx context.Context) {
 // Replicas is a *streams.ReplicaError while servers that keep the log are away, as it was
 // asked last; nil: all are there.
 func (m *Monitor) Replicas() error { return m.replicas.err() }
+
+// checkOrigin asks whether what a compacted log begins with is there still, and says so when that
+// changes: workers that run do not need it, and the next one that starts would be refused.
+func (m *Monitor) checkOrigin(ctx context.Context) {
+	if m.opt.Origin == nil {
+		return
+	}
+	m.origin.learn(m.opt.Origin(ctx), func(lost *streams.LostOriginError) {
+		m.log.Error("what the log begins with is lost: no worker can begin without it", "error", lost)
+	}, func() {
+		m.log.Info("what the log begins with is there again", "stream", streams.LogStream)
+	})
+}
+
+// Origin is a *streams.LostOriginError while what a compacted log begins with is gone, as it was
+// asked last; nil: it is there.
+func (m *Monitor) Origin() error { return m.origin.err() }

@@ -63,7 +63,10 @@ type Options struct {
 	Conn    Connection
 	// Leads reports whether this process is the one of all workers that lengthens
 	// the witness and reads the log again.
-	Leads  func() bool
+	Leads func() bool
+	// Origin is a *streams.LostOriginError where the log was compacted and what it begins with is
+	// gone; nil: it is not asked.
+	Origin func(ctx context.Context) error
 	Every  time.Duration // 0: DefaultEvery
 	Logger *slog.Logger
 	// Serving: somebody asks this process, which therefore stays when the log is
@@ -80,6 +83,7 @@ type Monitor struct {
 	confirmed atomic.Uint64
 	settings  advice[streams.ConfigError, *streams.ConfigError]   // of the log, that contradict
 	replicas  advice[streams.ReplicaError, *streams.ReplicaError] // of the log, that are away
+	origin    advice[streams.LostOriginError, *streams.LostOriginError]
 }
 
 // NewMonitor makes it; Run starts it.
@@ -206,6 +210,7 @@ func (m *Monitor) keep(ctx context.Context) {
 			m.verify(ctx)
 			m.checkSettings(ctx)
 			m.checkReplicas(ctx)
+			m.checkOrigin(ctx)
 			_ = m.lengthen(ctx, true) // said; tried again
 		case <-ctx.Done():
 			return

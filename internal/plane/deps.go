@@ -29,6 +29,7 @@ func (p *Plane) deps() api.Deps {
 				{Name: "writes", Probe: p.stream.Writable},
 				{Name: "settings", Probe: advice(p.monitor.Settings)},
 				{Name: "replicas", Probe: advice(p.monitor.Replicas)},
+				{Name: "origin", Probe: advice(p.monitor.Origin)},
 			},
 		},
 		HistoryDeps: api.HistoryDeps{

@@ -249,7 +249,8 @@ func (p *Plane) openDelivery(context.Context) (err error) {
 	}
 	p.monitor = integrity.NewMonitor(integrity.Options{
 		Alarm: p.alarm, Witness: p.witness, Log: p.stream, Fold: p.store, Conn: p.conn, Leads: p.worker.Leads,
-		Every: p.opt.witnessEvery, Logger: p.log, Serving: !p.opt.NoAPI,
+		Origin: func(ctx context.Context) error { return snapshot.OriginStands(ctx, p.conn, p.stream) },
+		Every:  p.opt.witnessEvery, Logger: p.log, Serving: !p.opt.NoAPI,
 	})
 	p.tables = snapshot.NewTables(p.store, snapshot.TableOptions{Capacity: p.opt.TableEntries})
 	p.relay = p.newRelay()

@@ -53,6 +53,31 @@ func ProveOrigin(ctx context.Context, conn *streams.Conn, log *streams.Log) erro
 	return m.proves(ctx, o, object)
 }
 
+// OriginStands says whether what a log begins with that was compacted is there still, without
+// reading it: *streams.LostOriginError.
+func OriginStands(ctx context.Context, conn *streams.Conn, log *streams.Log) error {
+	o, compacted, err := log.RecordedOrigin(ctx)
+	if err != nil || !compacted {
+		return err
+	}
+	m, err := OpenOrigin(o.Document, SelfSigned)
+	if err != nil {
+		return &streams.LostOriginError{Seq: o.Seq, Lost: "the document that its record had"}
+	}
+	objects, err := streams.OpenObjects(ctx, conn, Store)
+	there := false
+	if err == nil {
+		there, err = objects.Has(ctx, m.Name)
+	}
+	if there || err != nil && !errors.Is(err, streams.ErrNotFound) {
+		return err
+	}
+	if now, _, err := log.RecordedOrigin(ctx); err != nil || now.Revision != o.Revision {
+		return err // the log was compacted meanwhile
+	}
+	return &streams.LostOriginError{Seq: o.Seq, Lost: "its object " + m.Name + " in the stream OBJ_" + Store}
+}
+
 // proves reads the object of an origin to its end, closes it, and holds it against the document.
 func (m OriginManifest) proves(ctx context.Context, o streams.Origin, object io.ReadCloser) error {
 	h := sha256.New()

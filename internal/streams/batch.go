@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -127,7 +128,11 @@ func (b *batcher) send(ctx context.Context, id string, msgs []Outgoing) (ack, er
 // store sends one message to be stored and reads its acknowledgement.
 func (c *Conn) store(ctx context.Context, m *nats.Msg, wait time.Duration) (ack, error) {
 	resp, err := c.ask(ctx, m, wait)
-	if errors.Is(err, ErrNoAnswer) {
+	unanswered := errors.Is(err, ErrNoAnswer)
+	if (err == nil || unanswered) && strings.HasPrefix(m.Subject, wire.PrefixLog) {
+		c.silent.Store(unanswered)
+	}
+	if unanswered {
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	if err != nil {

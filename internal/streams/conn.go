@@ -73,6 +73,8 @@ type Conn struct {
 	// refused is true once a server had no room for what was to be stored, and at first,
 	// when nobody knows: then Writable asks the server.
 	refused atomic.Bool
+	// silent is true while the last message for the log got no answer.
+	silent atomic.Bool
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)

@@ -123,6 +123,15 @@ func (f *follower) once(ctx context.Context, yield func([]Message, error) bool) 
 	return f.drain(ctx, cons, q, yield)
 }
 
+// afterwards is what follows where the stream is gone. Workers make all others again, and an old
+// one that was restored would say what is not so any more.
+func (f *follower) afterwards() string {
+	if f.stream == LogStream {
+		return "restore it from a backup"
+	}
+	return "somebody deleted it, and a worker makes it again"
+}
+
 // inspect asks the stream's leader whether it is still the stream to follow.
 func (f *follower) inspect(ctx context.Context) error {
 	info, err := f.c.streamInfo(ctx, f.stream)
@@ -130,7 +139,7 @@ func (f *follower) inspect(ctx context.Context) error {
 		if f.gone++; f.gone < goneTries {
 			return err
 		}
-		return &DamagedError{Damage: DamageGone, Detail: f.stream + " is gone; restore it from a backup"}
+		return &DamagedError{Damage: DamageGone, Detail: f.stream + " is gone; " + f.afterwards()}
 	}
 	if err != nil {
 		return err

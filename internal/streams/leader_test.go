@@ -105,7 +105,7 @@ func TestALeaderWithoutFollowersGivesNoHead(t *testing.T) {
 		natscluster.Stop(other)
 		if away == nil {
 			require.Eventually(t, func() bool { return errors.As(l.Replicas(within(t)), &away) }, 30*time.Second, 10*time.Millisecond)
-			require.Equal(t, &ReplicaError{[]string{other.Name()}, 3}, away)
+			require.Equal(t, &ReplicaError{Away: []string{other.Name()}, Replicas: 3}, away)
 			_, _, err := l.Publish(within(t), Append{Event: node("n2", 2)})
 			require.NoError(t, err, "two of three are a majority")
 		}
@@ -143,10 +143,26 @@ func TestWhoIsAwayIsSaidWithWhatFollows(t *testing.T) {
 		of   ReplicaError
 		says string
 	}{
-		{ReplicaError{[]string{"n2"}, 3}, "of the 3 servers that keep EDICT_LOG, n2 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
-		{ReplicaError{[]string{"n2"}, 5}, "nothing can be written once more than 1 go besides"},
-		{ReplicaError{[]string{"n2", "n4"}, 5}, "n2, n4 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
+		{ReplicaError{Away: []string{"n2"}, Replicas: 3}, "of the 3 servers that keep EDICT_LOG, n2 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
+		{ReplicaError{Away: []string{"n2"}, Replicas: 5}, "nothing can be written once more than 1 go besides"},
+		{ReplicaError{Away: []string{"n2", "n4"}, Replicas: 5}, "n2, n4 cannot be heard: start them again, or replace them; nothing can be written once one more goes"},
 	} {
 		require.ErrorContains(t, &c.of, c.says)
 	}
+}
+
+// A server may have been told to keep the log and have no copy: as it is where a stream with one
+// replica is to have three, and the servers never came to it.
+func TestServersThatHaveNoCopyAreSaid(t *testing.T) {
+	info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 3}, Cluster: &jetstream.ClusterInfo{Leader: "n0"}}
+	var lacking *ReplicaError
+	require.ErrorAs(t, replicasOf(info), &lacking)
+	require.ErrorContains(t, lacking, "2 of the 3 servers that are to keep EDICT_LOG have no copy")
+	info.Cluster.Replicas = []*jetstream.PeerInfo{{Name: "n1"}}
+	require.ErrorContains(t, replicasOf(info), "1 of the 3")
+	info.Cluster.Replicas = append(info.Cluster.Replicas, &jetstream.PeerInfo{Name: "n2"})
+	require.NoError(t, replicasOf(info))
+	info.Cluster.Replicas[1].Offline = true
+	require.ErrorAs(t, replicasOf(info), &lacking)
+	require.Equal(t, &ReplicaError{Away: []string{"n2"}, Replicas: 3}, lacking)
 }

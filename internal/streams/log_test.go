@@ -203,7 +203,36 @@ func TestADeletedLogEndsItsFollower(t *testing.T) {
 		require.ErrorAs(t, err, &damaged)
 	}
 	require.NotNil(t, damaged)
-	assert.Contains(t, damaged.Detail, "is gone")
+	assert.Contains(t, damaged.Detail, "EDICT_LOG is gone; restore it from a backup")
+}
+
+// Workers make a bucket again: whoever restored an old one in its place would do harm.
+func TestNobodyIsToldToRestoreABucketThatWorkersMake(t *testing.T) {
+	c := embedded(t)
+	b, err := OpenBucket(within(t), c, BucketOptions{Name: "B"})
+	require.NoError(t, err)
+	require.NoError(t, c.js.DeleteStream(within(t), "KV_B"))
+	var last error
+	for _, err := range b.Watch(within(t), 0) {
+		last = err
+	}
+	require.ErrorContains(t, last, "KV_B is gone")
+	require.NotContains(t, last.Error(), "restore")
+}
+
+// A log whose first events are gone may have been compacted, and have lost the record of that.
+func TestALogWithoutTheRecordOfItsOriginNamesIt(t *testing.T) {
+	c := embedded(t)
+	l := openLog(t, c)
+	for i := range 3 {
+		_, _, err := l.Publish(within(t), Append{Event: node("a", i+1)})
+		require.NoError(t, err)
+	}
+	s, err := c.js.Stream(within(t), LogStream)
+	require.NoError(t, err)
+	require.NoError(t, s.Purge(within(t), jetstream.WithPurgeSequence(3)))
+	_, err = OpenLog(within(t), c, LogOptions{})
+	require.ErrorContains(t, err, "KV_EDICT_META")
 }
 
 func TestAHoleInTheLogStopsTheFollowerAfterWhatIsSound(t *testing.T) {

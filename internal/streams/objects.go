@@ -105,6 +105,20 @@ func (o *object) Close() error {
 	return err
 }
 
+// Has reports whether there is an object.
+func (o *Objects) Has(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := o.c.during(ctx, requestTimeout)
+	defer cancel()
+	_, err := o.store.GetInfo(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for object %s of %s: %w", name, o.name, err)
+	}
+	return true, nil
+}
+
 // Delete removes an object. One that is not there is fine.
 func (o *Objects) Delete(ctx context.Context, name string) error {
 	ctx, cancel := o.c.during(ctx, requestTimeout)

@@ -172,6 +172,42 @@ func (l *beginning) missing(want, have uint64) error {
 	}
 }
 
+// unrecorded is missing where no origin is recorded, which may be all that is lost.
+func (l *beginning) unrecorded(first uint64) error {
+	return &DamagedError{
+		Damage: DamageHole, From: l.first, To: first - 1,
+		Detail: fmt.Sprintf("%s lacks sequence %d: the next is %d, and no origin is recorded; if it was compacted put back the stream KV_%s, which had the record, else restore the stream from a backup",
+			LogStream, l.first, first, MetaBucket),
+	}
+}
+
+// LostOriginError means that what a compacted log begins with is not there any more. Workers
+// that run do not need it, and none can begin without.
+type LostOriginError struct {
+	Seq  uint64 // of the origin
+	Lost string // what is gone
+}
+
+// Error says what, and what to do.
+func (e *LostOriginError) Error() string {
+	return fmt.Sprintf("%s begins at %d, and %s is gone: put it back from a copy, and restart no worker before; without it none can begin, and no backup can be made",
+		LogStream, e.Seq, e.Lost)
+}
+
+// RecordedOrigin is the origin as it is recorded now: *LostOriginError where the log begins
+// at one, and it is not; ok is false where it has its first event still, and needs none.
+func (l *beginning) RecordedOrigin(ctx context.Context) (o Origin, ok bool, err error) {
+	at := l.origin.Load()
+	if at == nil {
+		return o, false, nil
+	}
+	o, err = FindOrigin(ctx, l.c)
+	if errors.Is(err, ErrNotFound) || err == nil && o.Log != l.ID() {
+		err = &LostOriginError{at.Seq, "its record in the stream KV_" + MetaBucket}
+	}
+	return o, err == nil, err
+}
+
 // Origin is where the log begins; ok is false where it has its first event still, and
 // needs none.
 func (l *beginning) Origin() (o Origin, ok bool) {
@@ -216,7 +252,7 @@ func (l *beginning) locate(ctx context.Context, first uint64) error {
 	case errors.Is(err, ErrNotFound) && first == l.first:
 		return nil
 	case errors.Is(err, ErrNotFound):
-		return l.missing(l.first, first)
+		return l.unrecorded(first)
 	case err != nil:
 		return err
 	case o.Log != l.ID() && first == l.first:

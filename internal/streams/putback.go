@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/edictdev/edict/internal/backoff"
 )
 
 // PutBack says what log is made of messages that another one had.
@@ -52,11 +55,7 @@ const putBackMinor = 15
 // What an earlier call left unfinished is made anew; a log that is there, and a
 // witness that knows one, are an *ExistsError.
 func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Message, error]) (*Log, error) {
-	cutOff, err := canPutBack(ctx, c)
-	if err == nil && cutOff {
-		err = c.makeRoom(ctx)
-	}
-	if err != nil {
+	if err := clearPlace(ctx, c); err != nil {
 		return nil, err
 	}
 	cfg := c.logConfig(p.Partitions, p.Base)
@@ -64,16 +63,32 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	if begins := cmp.Or(p.Begins, p.First); begins > 1 {
 		cfg.FirstSeq = begins
 	}
+	// Of a stream with replicas the server that takes the messages says otherwise when it was made
+	// than all others, which would be another log with each leader. One that it alone keeps is copied
+	// with its time.
+	cfg.Replicas = 1
+	if c.replicas > 1 {
+		if _, err := OpenMeta(ctx, c); err != nil { // fewer servers than replicas, before all is sent
+			return nil, fmt.Errorf("import the log: %w", err)
+		}
+	}
 	to, err := c.beginRestore(ctx, cfg, p)
+	again := backoff.Steady(time.Second)
+	for tries := 0; errors.Is(err, errNameInUse) && tries < nameInUseTries && again.Pause(ctx) == nil; tries++ {
+		// An import that was cut off just now: the server shows what it left only a little later.
+		if err = clearPlace(ctx, c); err == nil {
+			to, err = c.beginRestore(ctx, cfg, p)
+		}
+	}
 	if err == nil {
 		err = c.sendMessages(ctx, to, p, messages)
 	}
 	if err != nil {
 		return nil, notImported(err)
 	}
-	info, err := c.streamInfo(ctx, LogStream)
+	info, err := spread(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("import the log: %w", err)
+		return nil, notImported(err)
 	}
 	if s := stateOf(info); s.First != p.First || s.Last != p.Last || s.Messages != p.Last+1-p.First {
 		return nil, fmt.Errorf("import the log: the server has %d messages from %d to %d, not all from %d to %d", s.Messages, s.First, s.Last, p.First, p.Last)
@@ -84,12 +99,75 @@ func PutBackLog(ctx context.Context, c *Conn, p PutBack, messages iter.Seq2[Mess
 	return c.logOf(ctx, info)
 }
 
+// spreadPatience is how long servers may take for a copy of the log without having more of it.
+const spreadPatience = 2 * time.Minute
+
+// spread has as many servers keep the log as were asked for, and waits until each has all of it.
+func spread(ctx context.Context, c *Conn) (*jetstream.StreamInfo, error) {
+	info, err := c.streamInfo(ctx, LogStream)
+	if err != nil || info.Cluster == nil || c.replicas == 1 {
+		return info, err
+	}
+	cfg := info.Config
+	cfg.Replicas = c.replicas
+	asked, cancel := c.during(ctx, requestTimeout)
+	defer cancel()
+	if _, err := c.js.UpdateStream(asked, cfg); err != nil {
+		return nil, fmt.Errorf("have %d servers keep it: %w", c.replicas, err)
+	}
+	again := backoff.Steady(spreadLook)
+	var before string
+	for waited := time.Duration(0); waited < spreadPatience; waited += spreadLook {
+		info, err := c.streamInfo(ctx, LogStream)
+		if err == nil && spreadOut(info) {
+			return info, nil
+		}
+		if err == nil {
+			if now := fmt.Sprint(lags(info)); now != before {
+				before, waited = now, 0
+			}
+		}
+		if err := again.Pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%d servers are to keep it, and not all have a copy: %w", c.replicas, ErrNoAnswer)
+}
+
+// spreadLook is how often it is looked whether all servers have the log.
+const spreadLook = 100 * time.Millisecond
+
+// lags are how many messages each replica lacks.
+func lags(info *jetstream.StreamInfo) (all []uint64) {
+	for _, r := range info.Cluster.Replicas {
+		all = append(all, r.Lag)
+	}
+	return all
+}
+
+// spreadOut reports whether every server that is to keep a stream has all of it.
+func spreadOut(info *jetstream.StreamInfo) bool {
+	return replicasOf(info) == nil && !slices.ContainsFunc(info.Cluster.Replicas, func(r *jetstream.PeerInfo) bool { return !r.Current || r.Lag > 0 })
+}
+
 // notImported is why no log was made of messages.
 func notImported(err error) error {
 	if Leaderless(err) {
 		return fmt.Errorf("import the log: the server went away, or another one leads: run the same command again, which begins anew: %w", err)
 	}
 	return fmt.Errorf("import the log: %w", err)
+}
+
+// nameInUseTries bounds how long it is waited for what an import left that was cut off.
+const nameInUseTries = 30
+
+// clearPlace makes room for a log, or refuses servers that have one: canPutBack.
+func clearPlace(ctx context.Context, c *Conn) error {
+	cutOff, err := canPutBack(ctx, c)
+	if err == nil && cutOff {
+		err = c.makeRoom(ctx)
+	}
+	return err
 }
 
 // CanPutBack says what PutBackLog would refuse servers for, and changes nothing.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // awayAfter is how long a leader has not heard of a replica that is away. A server that is
@@ -15,11 +17,20 @@ const awayAfter = 10 * time.Second
 // of them is there.
 type ReplicaError struct {
 	Away     []string // names of the servers
-	Replicas int      // how many keep the log
+	Replicas int      // how many keep the log, or are to
+	Lacking  int      // how many of them have no copy
 }
 
 // Error says which, what to do, and how many more may go.
 func (e *ReplicaError) Error() string {
+	if e.Lacking > 0 {
+		heard := ""
+		if len(e.Away) > 0 {
+			heard = ", and " + strings.Join(e.Away, ", ") + " cannot be heard"
+		}
+		return fmt.Sprintf("%d of the %d servers that are to keep %s have no copy%s: see that as many servers run and have room (nats stream info %s); if that does not help, restart the one that leads it",
+			e.Lacking, e.Replicas, LogStream, heard, LogStream)
+	}
 	after := "nothing can be written once one more goes"
 	if spare := (e.Replicas-1)/2 - len(e.Away); spare > 0 {
 		after = fmt.Sprintf("nothing can be written once more than %d go besides", spare)
@@ -34,13 +45,19 @@ func (l *Log) Replicas(ctx context.Context) error {
 	if err != nil || info.Cluster == nil {
 		return err
 	}
-	e := &ReplicaError{Replicas: 1 + len(info.Cluster.Replicas)}
+	return replicasOf(info)
+}
+
+// replicasOf is Replicas by what the stream's leader says.
+func replicasOf(info *jetstream.StreamInfo) error {
+	have := 1 + len(info.Cluster.Replicas)
+	e := &ReplicaError{Replicas: max(have, info.Config.Replicas), Lacking: max(0, info.Config.Replicas-have)}
 	for _, r := range info.Cluster.Replicas {
 		if r.Offline || r.Active > awayAfter {
 			e.Away = append(e.Away, r.Name)
 		}
 	}
-	if len(e.Away) == 0 {
+	if len(e.Away) == 0 && e.Lacking == 0 {
 		return nil
 	}
 	return e

@@ -80,8 +80,16 @@ func refused(said string) error {
 			return &noRoomError{said}
 		}
 	}
+	if strings.Contains(said, nameInUse) {
+		return fmt.Errorf("%w: the server: %s", errNameInUse, said)
+	}
 	return fmt.Errorf("the server: %s", said)
 }
+
+// nameInUse is how a server says that it has the stream, or has begun to restore it.
+const nameInUse = "stream name already in use"
+
+var errNameInUse = errors.New("an import is under way there, or was cut off just now")
 
 // noRoomError means that the server has no room for what is restored. It is ErrStorage, too.
 type noRoomError struct{ said string }

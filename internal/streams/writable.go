@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -41,19 +42,27 @@ func (l *Log) Writable(ctx context.Context) error {
 	return l.room(ctx)
 }
 
+// roomPatience bounds a question that is one of several checks.
+const roomPatience = time.Second
+
 // room asks the server that leads the log for its word on storage, where it refused
-// something before: no API tells what a server, and not only the account, may store. A
+// something before, or gave no answer: no API tells what a server, and not only the account,
+// may store, nor that one which says it leads takes what is sent. A
 // message of a batch that names no place in it is refused, last of all for that; and
 // should a server not know batches, for the stream that it names.
 func (l *Log) room(ctx context.Context) error {
-	if l.c.server != nil || !l.c.refused.Load() { // whose disk an embedded server writes to sees to that (Server.Refuse)
+	silent := l.c.silent.Load()
+	if l.c.server != nil || !silent && !l.c.refused.Load() { // whose disk an embedded server writes to sees to that (Server.Refuse)
 		return nil
 	}
 	m := nats.NewMsg(wire.PrefixLog + "none.node.none")
 	m.Header.Set(headerBatchID, "room")
 	m.Header.Set(headerExpectName, "none")
 	l.c.refused.Store(false) // store sets it again, where this or anything meanwhile is refused for want of room
-	switch _, err := l.c.store(ctx, m, requestTimeout); {
+	switch _, err := l.c.store(ctx, m, roomPatience); {
+	case errors.Is(err, ErrUnknown) && silent && l.c.Connected():
+		l.c.refused.Store(true)
+		return fmt.Errorf("the server that leads %s answers no event that is sent to it: see that all servers which are to keep it do (nats stream info %s), and restart the one that leads it", LogStream, LogStream)
 	case errors.Is(err, ErrStorage):
 		return fmt.Errorf("%w: raise max_file_store of the server that leads %s, or the account's max_disk (nats stream info %s), or remove what is not needed", err, LogStream, LogStream)
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrBusy): // it did not say

@@ -3,7 +3,9 @@ package streams
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -62,17 +64,10 @@ func TestFewerReplicasThanThePlaneWasToldAreNamedWhileItRuns(t *testing.T) {
 // The account has no limit here, so nothing but an attempt tells.
 func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 	t.Parallel()
-	ns, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 20,
-	})
-	require.NoError(t, err)
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	require.True(t, ns.ReadyForConnections(within20s))
+	ns := elsewhere(t)
 	conn := connect(t, ConnectOptions{URL: ns.ClientURL()})
 	l := openLog(t, conn)
-	_, _, err = l.Publish(within(t), Append{Event: node("a", 1)})
+	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
 	require.NoError(t, err)
 	heard, err := conn.nc.SubscribeSync(wire.PrefixLog + ">")
 	require.NoError(t, err)
@@ -102,6 +97,53 @@ func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 	require.EqualValues(t, 1, s.Messages, "nothing was written to find out")
 	_, _, err = l.Publish(within(t), Append{Event: node("a", 2)})
 	require.NoError(t, err)
+}
+
+// A server may say that it leads the log, and take no event for it: one whose group it moved and
+// never finished to. Only an attempt tells, so one that got no answer is tried again.
+func TestALogWhoseServerAnswersNoWriteSaysSo(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, ConnectOptions{URL: elsewhere(t).ClientURL()})
+	l := openLog(t, conn)
+	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
+	require.NoError(t, err)
+	require.NoError(t, l.Writable(within(t)))
+	request := conn.request
+	conn.request = func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+		if !strings.HasPrefix(m.Subject, wire.PrefixLog) {
+			return request(ctx, m)
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	require.NoError(t, l.Writable(within(t)), "nobody wrote")
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, _, err = l.Publish(short, Append{Event: node("a", 2)})
+	require.ErrorIs(t, err, ErrUnknown)
+	for range 2 {
+		require.ErrorContains(t, l.Writable(within(t)), "answers no event")
+	}
+	conn.request = request
+	require.NoError(t, l.Writable(within(t)))
+	heard, err := conn.nc.SubscribeSync(wire.PrefixLog + ">")
+	require.NoError(t, err)
+	require.NoError(t, l.Writable(within(t)))
+	require.Zero(t, pendingOf(t, heard), "nothing is sent while all is answered")
+}
+
+// elsewhere is a server that is not embedded, with room for a MiB.
+func elsewhere(t *testing.T) *server.Server {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 1 << 20,
+	})
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(within20s))
+	return ns
 }
 
 // pendingOf is how many messages sub has, with all that the server had for it.

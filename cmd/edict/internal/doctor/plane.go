@@ -57,6 +57,8 @@ func (p Patient) remedy(check string) string {
 		return "df -h, on the plane; " + p.asks("edict log compact --keep 90d")
 	case "chain":
 		return p.asks("edict log verify")
+	case "origin":
+		return p.asks("edict log verify") + "; docs/recovery.md"
 	case "settings":
 		return "nats stream edit EDICT_LOG; docs/recovery.md"
 	case "replicas":
