@@ -94,7 +94,11 @@ func explain(err error) string {
 		return fmt.Sprintf("%v (--nats-creds FILE; at a plane's own server --token-file FILE)", err)
 	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return fmt.Sprintf("%v; give its certificate's authority with --ca FILE", err)
+		flag := "--ca"
+		if errors.As(err, new(*streams.ConnectError)) { // of serve; commands that read a log say it themselves
+			flag = "--nats-ca"
+		}
+		return fmt.Sprintf("%v; give its certificate's authority with %s FILE", err, flag)
 	}
 	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
 		return fmt.Sprintf("%v; --admin-server names an address of operators' routes", err)

@@ -288,7 +288,7 @@ func (b *Bucket) entry(ctx context.Context, key string) (Entry, error) {
 	if err := checkKey(key); err != nil {
 		return Entry{}, err
 	}
-	m, err := b.c.ofLeader(ctx, directGet{LastFor: b.prefix + key}, b.stream)
+	m, err := ofLeader(ctx, b.c, directGet{LastFor: b.prefix + key}, b.stream)
 	if err != nil {
 		return Entry{}, err
 	}

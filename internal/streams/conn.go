@@ -145,11 +145,16 @@ type ConnectError struct {
 
 // Error says which server, and why.
 func (e *ConnectError) Error() string {
-	hint := "is it running there?"
-	if errors.Is(e.Err, nats.ErrAuthorization) {
-		hint = "the server asks for credentials, and these, or none, are not good there"
+	hint := "; is it running there?"
+	switch {
+	case errors.Is(e.Err, nats.ErrAuthorization):
+		hint = "; the server asks for credentials, and these, or none, are not good there"
+	case errors.Is(e.Err, nats.ErrSecureConnWanted):
+		hint = "; it speaks no TLS: use nats://"
+	case errors.As(e.Err, new(*tls.CertificateVerificationError)): // it runs there; which authority to trust the caller knows
+		hint = ""
 	}
-	return fmt.Sprintf("connect to NATS at %s: %v; %s", e.Server, e.Err, hint)
+	return fmt.Sprintf("connect to NATS at %s: %v%s", e.Server, e.Err, hint)
 }
 
 // Unwrap is the client's reason.

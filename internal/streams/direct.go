@@ -82,7 +82,7 @@ const (
 // ofLeader asks the stream's leader for one message; ErrNotFound when that has none. A
 // replica that was away may lack for minutes what is asked for, and where its server stands
 // nearest no other is asked.
-func (c *Conn) ofLeader(ctx context.Context, which directGet, stream string) (m Message, err error) {
+func ofLeader(ctx context.Context, c *Conn, which directGet, stream string) (m Message, err error) {
 	data, _ := json.Marshal(which) // numbers and strings: cannot fail
 	resp, err := c.askAgain(ctx, &nats.Msg{Subject: messageGetSubject + stream, Data: data})
 	if err != nil {
@@ -110,12 +110,12 @@ func (c *Conn) ofLeader(ctx context.Context, which directGet, stream string) (m 
 }
 
 // sure is get, where a replica may lag: what that lacks the leader is asked for.
-func (c *Conn) sure(ctx context.Context, which directGet, what, stream string, replicas int) (Message, error) {
+func sure(ctx context.Context, c *Conn, which directGet, what, stream string, replicas int) (Message, error) {
 	m, err := c.get(ctx, which, what, stream)
 	if replicas == 1 || !errors.Is(err, ErrNotFound) {
 		return m, err
 	}
-	if m, err = c.ofLeader(ctx, which, stream); errors.Is(err, ErrNotFound) {
+	if m, err = ofLeader(ctx, c, which, stream); errors.Is(err, ErrNotFound) {
 		return m, fmt.Errorf("%s: %w", what, err)
 	}
 	if err != nil {

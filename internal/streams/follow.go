@@ -158,7 +158,7 @@ func (f *follower) unchanged(ctx context.Context, first uint64) error {
 		f.gone = 0
 		return nil
 	}
-	m, err := f.c.sure(ctx, directGet{Seq: f.next - 1}, fmt.Sprintf("%s sequence %d", f.stream, f.next-1), f.stream, f.replicas)
+	m, err := sure(ctx, f.c, directGet{Seq: f.next - 1}, fmt.Sprintf("%s sequence %d", f.stream, f.next-1), f.stream, f.replicas)
 	switch {
 	case errors.Is(err, ErrNotFound) && f.last.Seq == 0:
 		f.gone = 0

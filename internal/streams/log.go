@@ -186,7 +186,7 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 		return m, err
 	}
 	for range 10 {
-		if m, err = l.c.sure(ctx, directGet{Seq: seq}, fmt.Sprintf("%s sequence %d", LogStream, seq), LogStream, l.replicas); !errors.Is(err, ErrNotFound) {
+		if m, err = sure(ctx, l.c, directGet{Seq: seq}, fmt.Sprintf("%s sequence %d", LogStream, seq), LogStream, l.replicas); !errors.Is(err, ErrNotFound) {
 			return m, err
 		}
 		if err := backoff.Sleep(ctx, 50*time.Millisecond); err != nil {
@@ -226,7 +226,7 @@ func (l *Log) Reaches(ctx context.Context, last uint64) (seq uint64, err error) 
 func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message, error) {
 	subject := wire.Subject(e)
 	for {
-		m, err := l.c.sure(ctx, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream, l.replicas)
+		m, err := sure(ctx, l.c, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream, l.replicas)
 		if err != nil {
 			return m, err
 		}
