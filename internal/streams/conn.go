@@ -228,7 +228,7 @@ func (c *Conn) check(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration")
+		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration; if it is a leaf node, name the servers that keep the log, for it has none of theirs")
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return errors.New("JetStream is off for this account; enable it in the account's configuration")
 	case err != nil:
