@@ -11,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/artifact"
@@ -147,6 +149,42 @@ func TestASetIsTakenWhenItIsSaidOverNATSToHaveChanged(t *testing.T) {
 	}))
 	require.NoError(t, why)
 	require.Equal(t, []uint64{2, 4}, versions)
+}
+
+// A set that could not be taken is taken again over NATS, too, where nothing else happens.
+func TestASetThatCouldNotBeTakenIsTakenAgainOverNATS(t *testing.T) {
+	p := newNATSPlane(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/keys", p.keys)
+	mux.HandleFunc("GET /v1/nodes/n1/artifacts", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Edict-Event-Id", origin.String())
+		fmt.Fprint(w, `{"items":[{"kind":"vertex","name":"flor","version":4,"fingerprint":"","document":"{}"}]}`)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	opt := Options{NATS: p.server.ClientURL(), MinWait: time.Millisecond, MaxWait: time.Millisecond, AskEvery: time.Hour}
+	opt.Connected = sync.OnceFunc(func() {
+		p.set(func() {
+			p.head++
+			p.artifact = &nats.Msg{Header: p.headers(p.next(0), p.prev), Data: p.sealed(p.signer, artifact.Envelope{
+				Kind: "vertex", Name: "flor", Node: "n1", Version: p.head, Payload: json.RawMessage(toldVertex),
+			})}
+			p.tellAs(wire.PrefixNode+"n1.artifact.vertex.flor", p.artifact.Header, p.artifact.Data)
+		})
+	})
+	taken := 0
+	require.NoError(t, FollowArtifacts(ctx, server.URL, self, opt, func(Artifacts) error {
+		switch taken++; taken {
+		case 2, 3: // live, and in the answer that follows
+			return errors.New("no room on the disk")
+		case 4:
+			cancel()
+		}
+		return nil
+	}))
+	require.Equal(t, 4, taken)
 }
 
 // With NATS alone there is nowhere to pull a set from.

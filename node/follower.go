@@ -40,6 +40,8 @@ type Follower struct {
 	blockAt       policy.EventID // the block that was pulled last is at or after it
 	unresolved    bool           // the block of the state that was pulled last is not known any more
 	seen          policy.EventID // the last event handled
+	unhandled     policy.EventID // its row was taken, and its block not: nobody has heard of it
+	owed          string         // why the state is to be pulled, over NATS, since a pull failed; "": it is not
 	pulled        policy.EventID // the rows are at or after it
 	cursor        atomic.Uint64
 	position      atomic.Uint64 // the event id that the rows are at; 0 until they are complete
@@ -439,7 +441,7 @@ func (f *Follower) handle(ctx context.Context, e *Event) error {
 		}
 		f.advance(e.ID)
 		e.Covered = e.ID <= f.pulled
-		e.Again = !e.Covered && f.rows.says(e.Policy)
+		e.Again = !e.Covered && f.rows.says(e.Policy) && e.ID != f.unhandled
 		if !e.Covered && !f.rows.apply(*e) {
 			f.opt.Log.Warn("a policy's event id fell; keeping the newer one", "node", f.id, "policy", e.Policy.PolicyID, "event_id", e.ID)
 		}
@@ -455,12 +457,13 @@ func (f *Follower) pullBlock(ctx context.Context, e *Event) error {
 	if e.ID <= f.blockAt {
 		return nil
 	}
+	f.unhandled = e.ID
 	s, err := f.puller(ctx)
 	if err != nil {
 		return err
 	}
 	f.rows.resolve(s)
-	f.blockAt, e.Pulled = s.ID, &s
+	f.blockAt, e.Pulled, f.unhandled = s.ID, &s, 0
 	return nil
 }
 

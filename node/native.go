@@ -263,11 +263,12 @@ func (s *session) takeItem(ctx context.Context, i item) error {
 	if i.event.Type == TypeStateUpdated && !s.f.splice.next(i) {
 		return s.handlePull(ctx, i)
 	}
+	before := s.f.splice.mark()
 	out, hole := s.f.splice.live(i)
 	if hole {
 		s.askSoon(0)
 	}
-	return s.deliver(ctx, out)
+	return s.deliver(ctx, out, before)
 }
 
 // handlePull handles a node_state_updated that is not next in order. One about the table
@@ -332,36 +333,50 @@ func (s *session) matters(i item) bool {
 	return true
 }
 
-// pull pulls the state, and yields that as an event.
+// pull pulls the state, and yields that as an event. One that fails stays owed: nothing else
+// would have the node pull.
 func (s *session) pull(ctx context.Context, id policy.EventID, reason string) error {
+	s.f.owed = reason
 	e := Event{ID: id, Type: TypeStateUpdated, Reason: reason}
 	if err := s.f.handle(ctx, &e); err != nil {
 		return err
 	}
+	s.f.owed = ""
 	if err := s.yieldEvent(e); err != nil {
 		return err
 	}
 	return s.keep()
 }
 
-// deliver hands out events.
-func (s *session) deliver(ctx context.Context, out []item) error {
-	for _, i := range out {
-		if s.known(i.event) {
+// deliver hands out events. The splice, which stood at a mark before, takes back those that
+// come to nothing.
+func (s *session) deliver(ctx context.Context, out []item, before mark) error {
+	for k, i := range out {
+		if s.known(i.event) && i.id != s.f.unhandled {
 			continue // handed out before the state was saved
 		}
 		if err := s.f.handle(ctx, &i.event); err != nil {
+			s.f.splice.back(before, out[k:])
+			if i.event.Type == TypeStateUpdated {
+				s.f.owed = i.event.Reason
+			}
 			return err
 		}
+		before.delivered = i.id
 		if err := s.yieldEvent(i.event); err != nil {
+			s.f.splice.back(before, out[k+1:])
 			return err
 		}
 	}
 	return s.keep()
 }
 
-// keep moves the cursor, and saves the state when no more messages are at hand.
+// keep moves the cursor, and saves the state when no more messages are at hand. While a pull
+// is owed the rows lack something below the cursor.
 func (s *session) keep() error {
+	if s.f.owed != "" {
+		return nil
+	}
 	s.f.cursor.Store(uint64(max(s.f.splice.confirmed, s.f.pulled)))
 	if n, _, err := s.live.Pending(); err == nil && n > 0 {
 		return nil

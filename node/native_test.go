@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -61,6 +63,7 @@ type natsPlane struct {
 	asked    []policy.EventID
 	tables   bool // the last one said that its reader enforces them
 	answered chan struct{}
+	artifact *nats.Msg // was released, and is in each answer that begins before it
 }
 
 func newNATSPlane(t *testing.T) *natsPlane {
@@ -126,6 +129,11 @@ func (p *natsPlane) replay(m *nats.Msg) {
 	slices.SortFunc(owed, func(a, b msg) int { return byID(item{id: a.id}, item{id: b.id}) })
 	for _, o := range owed {
 		p.reply(&nats.Msg{Subject: m.Reply, Header: nats.Header{wire.HeaderEventID: {o.id.String()}, wire.HeaderLog: {p.log}}, Data: p.envelope(o)})
+	}
+	if a := p.artifact; a != nil {
+		if id, err := eventID(a, wire.HeaderEventID); err == nil && id > q.After && id <= upTo {
+			p.reply(&nats.Msg{Subject: m.Reply, Header: a.Header, Data: a.Data})
+		}
 	}
 	if p.flood > 0 { // signed once: before the next question is read, all of it is sent
 		text := p.envelope(owed[0])
@@ -756,6 +764,72 @@ func TestOverNATSALiveWordToPullIsHeeded(t *testing.T) {
 	p.set(func() { p.silent = false; p.word(policy.EndOf(fakeBase, p.head+1), lost, "resync") })
 	r.pulled()
 	r.want(lost)
+}
+
+// fails has the next pulls of a state fail, as of a worker that goes away meanwhile.
+type fails struct{ next atomic.Int64 }
+
+func (f *fails) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/state") && f.next.Add(-1) >= 0 {
+		return nil, errors.New("the worker went away")
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// What could not be handled comes again, whether it was live or in an answer, and so does
+// what came with it.
+func TestOverNATSAPullThatFailsLosesNothing(t *testing.T) {
+	const conflict = `[{"action":"allow","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"},` +
+		`{"action":"deny","protocol":"any","source_cidr":"10.0.0.0/8","destination_cidr":"10.0.0.0/8"}]`
+	third := uuid.UUID{15: 3}
+	p := newNATSPlane(t)
+	var pulls fails
+	f := p.follower(origin, func(o *Options) { o.HTTP = &http.Client{Transport: &pulls} })
+	defer http.DefaultClient.CloseIdleConnections()
+	r := p.read(f)
+	p.awaitAnswers(1)
+
+	pulls.next.Store(2)
+	e := r.want(p.publish(web, conflict))
+	require.NotNil(t, e.Pulled)
+	require.False(t, e.Again, "nobody heard of it before")
+
+	p.set(func() { p.silent = true })
+	pulls.next.Store(2)
+	lost := []policy.EventID{p.publish(db, rulesA), p.publish(third, rulesB)}
+	p.set(func() { p.silent = false })
+	lost = append(lost, p.publish(db, rulesB))
+	for _, id := range lost[1:] { // the answer has the newest of each policy
+		require.NotNil(t, r.want(id).Pulled)
+	}
+	require.Len(t, f.Rows(), 3)
+
+	p.pulls()
+	for name, id := range map[string]policy.EventID{"old": at(3), "next": policy.EndOf(fakeBase, p.head)} {
+		pulls.next.Store(2)
+		p.set(func() { p.word(id, 0, "resync") })
+		require.Len(t, r.pulled().Pulled.Rows, 3, name)
+		require.Negative(t, pulls.next.Load(), name)
+	}
+	r.want(p.publish(third, rulesA))
+}
+
+// Who ends it between two events of an answer begins with the second.
+func TestOverNATSWhoStopsGoesOnThere(t *testing.T) {
+	p := newNATSPlane(t)
+	f := p.follower(origin)
+	want := []policy.EventID{p.publish(web, rulesA), p.publish(db, rulesA), p.publish(uuid.UUID{15: 3}, rulesA)}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var got []policy.EventID
+	for range want {
+		for e, err := range f.Events(ctx) {
+			require.NoError(t, err)
+			got = append(got, e.ID)
+			break
+		}
+	}
+	require.Equal(t, want, got)
 }
 
 func TestNATSAloneIsEnoughForWhoHasTheKeys(t *testing.T) {

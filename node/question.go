@@ -139,12 +139,16 @@ func (s *session) ask(ctx context.Context) (behind bool, err error) {
 		}
 	}
 	s.noteLog(a)
+	before := f.splice.mark()
 	out, late, behind := f.splice.answer(a.items, a.upTo)
-	if err := s.deliver(ctx, out); err != nil {
+	if !a.resync && slices.ContainsFunc(late, s.matters) {
+		f.owed = artifact.ReasonResync
+	}
+	if err := s.deliver(ctx, out, before); err != nil {
 		return false, err
 	}
-	if !a.resync && slices.ContainsFunc(late, s.matters) {
-		err = s.pull(ctx, f.splice.delivered, artifact.ReasonResync)
+	if f.owed != "" {
+		err = s.pull(ctx, f.splice.delivered, f.owed)
 	}
 	return behind, err
 }

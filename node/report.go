@@ -21,7 +21,10 @@ import (
 type ReporterOptions struct {
 	HTTP *http.Client  // nil: one of its own
 	Wait time.Duration // how long changes are gathered into one report; 0 is 100 ms
-	Log  *slog.Logger
+	// Trouble is called with the reason when a report did not arrive, or was refused, and
+	// with whether it is sent again; may be nil. Log gets both too.
+	Trouble func(err error, again bool)
+	Log     *slog.Logger
 }
 
 // Reporter reports to the plane what a node applied, or why it did not. Changes within a short time make
@@ -45,6 +48,9 @@ func NewReporter(server string, id policy.NodeID, opt ReporterOptions) *Reporter
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Trouble == nil {
+		opt.Trouble = func(error, bool) {}
 	}
 	r := &Reporter{server: server, id: id, url: strings.TrimRight(server, "/") + "/v1/nodes/" + string(id) + "/applied", opt: opt, wakeup: make(chan struct{}, 1)}
 	if r.opt.HTTP == nil {
@@ -117,7 +123,9 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 			defer cancel()
-			_ = r.send(ctx) // nobody is left to try again
+			if err := r.send(ctx); err != nil {
+				r.opt.Trouble(err, false) // nobody is left to try again
+			}
 			return nil
 		}
 		_ = backoff.Sleep(ctx, r.opt.Wait)
@@ -126,7 +134,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 			again.Reset()
 			continue
 		}
-		r.opt.Log.Info("a report did not arrive; sending it again", "error", err)
+		if ctx.Err() == nil {
+			r.opt.Log.Info("a report did not arrive; sending it again", "error", err)
+			r.opt.Trouble(err, true)
+		}
 		_ = again.Pause(ctx)
 		r.wake()
 	}
@@ -145,6 +156,7 @@ func (r *Reporter) send(ctx context.Context) error {
 	var status *StatusError
 	if errors.As(err, &status) && status.final() {
 		r.opt.Log.Warn("the plane refused a report; it is not sent again", "event_id", rep.Event, "error", err)
+		r.opt.Trouble(err, false)
 		return nil
 	}
 	if err != nil {

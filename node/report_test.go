@@ -94,6 +94,33 @@ func TestWhatIsLeftToReportIsSentAtTheEnd(t *testing.T) {
 	<-ended
 }
 
+// Who says what a node applied hears that the plane does not know it, and whether it will.
+func TestAReportThatThePlaneDoesNotTakeIsTold(t *testing.T) {
+	x := make(chan int)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(<-x) }))
+	t.Cleanup(server.Close)
+	type told struct {
+		status int
+		again  bool
+	}
+	heard := make(chan told)
+	r := NewReporter(server.URL, self, ReporterOptions{Wait: time.Millisecond, Trouble: func(err error, again bool) {
+		var status *StatusError
+		require.ErrorAs(t, err, &status)
+		heard <- told{status.Status, again}
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.Send(policy.Report{Event: 3})
+	x <- http.StatusServiceUnavailable
+	require.Equal(t, told{http.StatusServiceUnavailable, true}, <-heard)
+	x <- http.StatusForbidden
+	require.Equal(t, told{http.StatusForbidden, false}, <-heard)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
 // A follower knows up to where it was told from its first pull on.
 func TestAFollowerKnowsUpToWhereItWasTold(t *testing.T) {
 	p, url := newPlane(t)

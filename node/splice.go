@@ -131,5 +131,20 @@ func (s *splice) reach(id policy.EventID) {
 	}
 }
 
+// mark is up to where a splice had handed out, before it was given more.
+type mark struct{ confirmed, delivered policy.EventID }
+
+func (s *splice) mark() mark { return mark{s.confirmed, s.delivered} }
+
+// back takes back what was handed out above a mark and not handled: the next answer has it
+// again, with what waited. It has the newest of each name, so nothing older of these is
+// to be known.
+func (s *splice) back(to mark, unhandled []item) {
+	s.confirmed, s.delivered, s.waiting = to.confirmed, to.delivered, nil
+	for _, i := range unhandled {
+		delete(s.above, i.name)
+	}
+}
+
 // restart begins again on another log.
 func (s *splice) restart() { *s = *newSplice(0) }

@@ -94,7 +94,11 @@ func explain(err error) string {
 		return fmt.Sprintf("%v (--nats-creds FILE; at a plane's own server --token-file FILE)", err)
 	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return fmt.Sprintf("%v; give its certificate's authority with --ca FILE", err)
+		flag := "--ca"
+		if errors.As(err, new(*streams.ConnectError)) { // of serve; commands that read a log say it themselves
+			flag = "--nats-ca"
+		}
+		return fmt.Sprintf("%v; give its certificate's authority with %s FILE", err, flag)
 	}
 	if errors.As(err, &p) && p.Code == api.CodeRouteNotFound {
 		return fmt.Sprintf("%v; --admin-server names an address of operators' routes", err)
@@ -170,7 +174,7 @@ func codeOfKind(err error) int {
 	case errors.As(err, &other), errors.As(err, &damaged), errors.As(err, &key), errors.As(err, &config), errors.Is(err, snapshot.ErrNotEmpty),
 		errors.Is(err, integrity.ErrWitnessInUse):
 		return cli.Conflict
-	case errors.As(err, &bucket), errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, &restored),
+	case errors.As(err, &bucket), errors.As(err, &away), errors.As(err, &locked), errors.As(err, &used), errors.As(err, &full), errors.As(err, &unreached), errors.As(err, new(*streams.UnfitError)), errors.As(err, &restored),
 		errors.As(err, &corrupt), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EWOULDBLOCK),
 		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, streams.ErrStorage),
 		errors.Is(err, streams.ErrBusy), errors.Is(err, streams.ErrNoAnswer), errors.Is(err, streams.ErrUnknown):

@@ -3,17 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/artifact"
 	"github.com/edictdev/edict/cmd/internal/cli"
 	"github.com/edictdev/edict/internal/api"
 	"github.com/edictdev/edict/internal/projector"
@@ -160,4 +166,42 @@ func TestWhatNoPlaneAnswersIsUnavailable(t *testing.T) {
 			require.Empty(t, stdout.String(), args)
 		}
 	}
+}
+
+// Where a NATS server's certificate is not trusted, or it has none, the command says which of its flags helps.
+func TestANATSServerOfAnotherCertificateIsNamed(t *testing.T) {
+	t.Parallel()
+	signer, err := artifact.GenerateSigner()
+	require.NoError(t, err)
+	pem, err := signer.PEM()
+	require.NoError(t, err)
+	key := filepath.Join(t.TempDir(), "plane.pem")
+	require.NoError(t, os.WriteFile(key, pem, 0o600))
+	lent := httptest.NewTLSServer(http.NotFoundHandler())
+	defer lent.Close()
+	start := func(secured bool) string {
+		opt := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true}
+		if secured {
+			opt.TLSConfig = &tls.Config{Certificates: lent.TLS.Certificates, MinVersion: tls.VersionTLS13}
+		}
+		s, err := server.NewServer(opt)
+		require.NoError(t, err)
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		require.True(t, s.ReadyForConnections(20*time.Second))
+		_, address, _ := strings.Cut(s.ClientURL(), "://")
+		return "tls://" + address
+	}
+	ended := func(args ...string) string {
+		var stderr bytes.Buffer
+		require.Equal(t, cli.Unavailable, run(context.Background(), args, strings.NewReader(""), &bytes.Buffer{}, &stderr))
+		require.NotContains(t, stderr.String(), "is it running")
+		return stderr.String()
+	}
+	strange, plain := start(true), start(false)
+	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "d"), "--signing-key", key, "--http", "127.0.0.1:0", "--nats"}
+	require.Contains(t, ended(append(serve, strange)...), "certificate signed by unknown authority; give its certificate's authority with --nats-ca FILE\n")
+	require.Contains(t, ended("log", "verify", "--nats", strange), "certificate signed by unknown authority; give its certificate's authority with --ca FILE\n")
+	require.Contains(t, ended(append(serve, plain)...), "it speaks no TLS: use nats://\n")
+	require.Contains(t, ended("log", "verify", "--nats", plain), "it speaks no TLS: use nats://\n")
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"os"
 	"sort"
 	"time"
@@ -151,6 +153,9 @@ func (a *app) openConn(ctx context.Context, f logFlags, c *client.Client) (*logS
 	conn, err := streams.Connect(ctx, opt)
 	if err != nil {
 		closeServer()
+		if errors.As(err, new(x509.UnknownAuthorityError)) {
+			return nil, cli.Failed(cli.Unavailable, "%v; give its certificate's authority with --ca FILE", err)
+		}
 		return nil, cli.Failed(cli.Unavailable, "%v", err)
 	}
 	return &logSource{conn: conn, close: func() { conn.Close(); closeServer() }}, nil

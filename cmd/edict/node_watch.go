@@ -194,7 +194,7 @@ func (a nodeCommands) watch(cmd *cobra.Command, id string, opt node.Options, cou
 	f = node.NewFollower(server, nodeID, opt)
 	if report {
 		var stop func()
-		applied, stop = startReports(cmd.Context(), c.Server(), opt.HTTP, nodeID, f)
+		applied, stop = a.startReports(cmd.Context(), c.Server(), opt.HTTP, nodeID, f)
 		defer stop()
 	}
 	err = f.Run(cmd.Context(), func(e node.Event) error {

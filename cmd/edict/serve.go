@@ -71,7 +71,7 @@ exit code 2 when a flag makes no sense or an address is not this machine's alone
 others may read the key, or a newer edict wrote the read model; 6 when the log is
 damaged, the read model was folded from another log, the plane has another key, or
 its streams have settings that break its promises; 7 when the data directory or an address is in
-use, the NATS server or the SPIFFE Workload API is away, or the disk is full.
+use, the NATS server is away or will not do, the SPIFFE Workload API is away, or the disk is full.
 
 A read model that is damaged is moved to store.damaged, and made anew from the
 log; one that turns out to be while the plane runs ends it with exit code 7, and

@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/edictdev/edict/internal/backoff"
@@ -285,53 +283,14 @@ func (b *Bucket) entryOf(m Message) Entry {
 	}
 }
 
-// storedMessage is the answer of $JS.API.STREAM.MSG.GET, which the leader gives.
-type storedMessage struct {
-	Error   *apiError `json:"error"`
-	Message struct {
-		Subject string    `json:"subject"`
-		Seq     uint64    `json:"seq"`
-		Header  []byte    `json:"hdrs"`
-		Data    []byte    `json:"data"`
-		Time    time.Time `json:"time"`
-	} `json:"message"`
-}
-
-const (
-	messageGetSubject = "$JS.API.STREAM.MSG.GET."
-	codeNoMessage     = 10037
-)
-
 // entry asks the leader: a direct get is answered by replicas that lag, too.
 func (b *Bucket) entry(ctx context.Context, key string) (Entry, error) {
 	if err := checkKey(key); err != nil {
 		return Entry{}, err
 	}
-	body, err := json.Marshal(map[string]string{"last_by_subj": b.prefix + key})
+	m, err := ofLeader(ctx, b.c, directGet{LastFor: b.prefix + key}, b.stream)
 	if err != nil {
 		return Entry{}, err
-	}
-	resp, err := b.c.askAgain(ctx, &nats.Msg{Subject: messageGetSubject + b.stream, Data: body})
-	if err != nil {
-		return Entry{}, err
-	}
-	var got storedMessage
-	if err := json.Unmarshal(resp.Data, &got); err != nil {
-		return Entry{}, fmt.Errorf("unreadable answer: %w", err)
-	}
-	if got.Error != nil {
-		if got.Error.ErrCode == codeNoMessage {
-			return Entry{}, ErrNotFound
-		}
-		return Entry{}, got.Error.sorted()
-	}
-	m := Message{Seq: got.Message.Seq, Subject: got.Message.Subject, Body: got.Message.Data, Time: got.Message.Time.UTC()}
-	if len(got.Message.Header) > 0 {
-		header, err := nats.DecodeHeadersMsg(got.Message.Header)
-		if err != nil {
-			return Entry{}, fmt.Errorf("unreadable header: %w", err)
-		}
-		m.Header = header
 	}
 	return b.entryOf(m), nil
 }

@@ -147,15 +147,27 @@ type ConnectError struct {
 
 // Error says which server, and why.
 func (e *ConnectError) Error() string {
-	hint := "is it running there?"
-	if errors.Is(e.Err, nats.ErrAuthorization) {
-		hint = "the server asks for credentials, and these, or none, are not good there"
+	hint := "; is it running there?"
+	switch {
+	case errors.Is(e.Err, nats.ErrAuthorization):
+		hint = "; the server asks for credentials, and these, or none, are not good there"
+	case errors.Is(e.Err, nats.ErrSecureConnWanted):
+		hint = "; it speaks no TLS: use nats://"
+	case errors.As(e.Err, new(*tls.CertificateVerificationError)): // it runs there; which authority to trust the caller knows
+		hint = ""
 	}
-	return fmt.Sprintf("connect to NATS at %s: %v; %s", e.Server, e.Err, hint)
+	return fmt.Sprintf("connect to NATS at %s: %v%s", e.Server, e.Err, hint)
 }
 
 // Unwrap is the client's reason.
 func (e *ConnectError) Unwrap() error { return e.Err }
+
+// UnfitError means that a server was reached, and will not do as it is set up, or not with
+// these credentials.
+type UnfitError struct{ why string }
+
+// Error says what to change.
+func (e *UnfitError) Error() string { return e.why }
 
 // where names a server in an error, without the password its URL may hold.
 func where(url string) string {
@@ -220,28 +232,27 @@ func (c *Conn) check(ctx context.Context) error {
 	c.nc.SetErrorHandler(tell)
 	select {
 	case <-denied:
-		return errors.New("these credentials are not a worker's: they may not use JetStream; make some with edict nats creds worker")
+		return &UnfitError{"these credentials are not a worker's: they may not use JetStream; make some with edict nats creds worker"}
 	default:
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return errors.New("JetStream is off; start the server with -js, or put a jetstream block into its configuration")
+		return &UnfitError{"JetStream is off; start the server with -js, or put a jetstream block into its configuration; if it is a leaf node, name the servers that keep the log, for it has none of theirs"}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return errors.New("JetStream is off for this account; enable it in the account's configuration")
+		return &UnfitError{"JetStream is off for this account; enable it in the account's configuration"}
 	case err != nil:
 		return fmt.Errorf("ask for the JetStream account ($JS.API.INFO): %w", err)
 	}
 	if l := info.API.Level; l < 2 {
-		return fmt.Errorf("JetStream API level is %d; edict needs 2 (nats-server %d.%d): upgrade every server of the cluster", l, minMajor, minMinor)
+		return &UnfitError{fmt.Sprintf("JetStream API level is %d; edict needs 2 (nats-server %d.%d): upgrade every server of the cluster", l, minMajor, minMinor)}
 	}
 	return nil
 }
 
 // checkVersion refuses a server without atomic batches.
 func checkVersion(v string) error {
-	tooOld := fmt.Errorf("the server is version %q; edict needs nats-server %d.%d or newer (atomic batches): upgrade it", v, minMajor, minMinor)
 	if !atLeast(v, minMajor, minMinor) {
-		return tooOld
+		return &UnfitError{fmt.Sprintf("the server is version %q; edict needs nats-server %d.%d or newer (atomic batches): upgrade it", v, minMajor, minMinor)}
 	}
 	return nil
 }

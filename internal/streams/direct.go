@@ -62,6 +62,68 @@ func (c *Conn) get(ctx context.Context, which directGet, what, stream string) (M
 	return Message{}, fmt.Errorf("read %s: server: %s %s", what, status, m.Header.Get(statusText))
 }
 
+// storedMessage is the answer of $JS.API.STREAM.MSG.GET, which the leader gives.
+type storedMessage struct {
+	Error   *apiError `json:"error"`
+	Message struct {
+		Subject string    `json:"subject"`
+		Seq     uint64    `json:"seq"`
+		Header  []byte    `json:"hdrs"`
+		Data    []byte    `json:"data"`
+		Time    time.Time `json:"time"`
+	} `json:"message"`
+}
+
+const (
+	messageGetSubject = "$JS.API.STREAM.MSG.GET."
+	codeNoMessage     = 10037
+)
+
+// ofLeader asks the stream's leader for one message; ErrNotFound when that has none. A
+// replica that was away may lack for minutes what is asked for, and where its server stands
+// nearest no other is asked.
+func ofLeader(ctx context.Context, c *Conn, which directGet, stream string) (m Message, err error) {
+	data, _ := json.Marshal(which) // numbers and strings: cannot fail
+	resp, err := c.askAgain(ctx, &nats.Msg{Subject: messageGetSubject + stream, Data: data})
+	if err != nil {
+		return m, err
+	}
+	var got storedMessage
+	if err := json.Unmarshal(resp.Data, &got); err != nil {
+		return m, fmt.Errorf("unreadable answer: %w", err)
+	}
+	if got.Error != nil {
+		if got.Error.ErrCode == codeNoMessage {
+			return m, ErrNotFound
+		}
+		return m, got.Error.sorted()
+	}
+	m = Message{Seq: got.Message.Seq, Subject: got.Message.Subject, Body: got.Message.Data, Time: got.Message.Time.UTC()}
+	if len(got.Message.Header) > 0 {
+		header, err := nats.DecodeHeadersMsg(got.Message.Header)
+		if err != nil {
+			return m, fmt.Errorf("unreadable header: %w", err)
+		}
+		m.Header = header
+	}
+	return m, nil
+}
+
+// sure is get, where a replica may lag: what that lacks the leader is asked for.
+func sure(ctx context.Context, c *Conn, which directGet, what, stream string, replicas int) (Message, error) {
+	m, err := c.get(ctx, which, what, stream)
+	if replicas == 1 || !errors.Is(err, ErrNotFound) {
+		return m, err
+	}
+	if m, err = ofLeader(ctx, c, which, stream); errors.Is(err, ErrNotFound) {
+		return m, fmt.Errorf("%s: %w", what, err)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read %s of the leader: %w", what, err)
+	}
+	return m, nil
+}
+
 // added is the value of a header that the server put behind those of the author, who
 // may have said the same name.
 func added(m *nats.Msg, name string) string {

@@ -167,7 +167,7 @@ func (f *follower) unchanged(ctx context.Context, first uint64) error {
 		f.gone = 0
 		return nil
 	}
-	m, err := f.c.getSeq(ctx, f.stream, f.next-1)
+	m, err := sure(ctx, f.c, directGet{Seq: f.next - 1}, fmt.Sprintf("%s sequence %d", f.stream, f.next-1), f.stream, f.replicas)
 	switch {
 	case errors.Is(err, ErrNotFound) && f.last.Seq == 0:
 		f.gone = 0

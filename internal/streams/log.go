@@ -177,17 +177,20 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 	if l.replicas == 1 {
 		return m, err
 	}
-	// Any replica answers; one that lags does not know the newest events yet.
+	// Any replica answers, and one that lags does not know what the leader counts.
 	s, serr := l.State(ctx)
-	if serr != nil || seq > s.Last {
+	if serr != nil {
+		return m, fmt.Errorf("whether %s has sequence %d: %w", LogStream, seq, serr)
+	}
+	if seq > s.Last {
 		return m, err
 	}
 	for range 10 {
+		if m, err = sure(ctx, l.c, directGet{Seq: seq}, fmt.Sprintf("%s sequence %d", LogStream, seq), LogStream, l.replicas); !errors.Is(err, ErrNotFound) {
+			return m, err
+		}
 		if err := backoff.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return Message{}, err
-		}
-		if m, err = l.c.getSeq(ctx, LogStream, seq); !errors.Is(err, ErrNotFound) {
-			return m, err
 		}
 	}
 	return m, err
@@ -223,7 +226,7 @@ func (l *Log) Reaches(ctx context.Context, last uint64) (seq uint64, err error) 
 func (l *Log) NextOf(ctx context.Context, e policy.Event, from uint64) (Message, error) {
 	subject := wire.Subject(e)
 	for {
-		m, err := l.c.get(ctx, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream)
+		m, err := sure(ctx, l.c, directGet{Seq: from, NextFor: subject}, "the events on "+subject, LogStream, l.replicas)
 		if err != nil {
 			return m, err
 		}

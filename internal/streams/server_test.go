@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/edictdev/edict/internal/test/natscluster"
 )
 
 func TestAServerThatDoesNotListenIsReachedInProcess(t *testing.T) {
@@ -251,4 +254,25 @@ func TestAGuestWhoseTimeIsOverGoes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A leaf node lets no request to JetStream through: a worker there is told whom to name.
+func TestAWorkerAtALeafNodeIsTold(t *testing.T) {
+	t.Parallel()
+	start := func(opt server.Options) *server.Server {
+		opt.Host, opt.Port, opt.NoLog, opt.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
+		s, err := server.NewServer(&opt)
+		require.NoError(t, err)
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		require.True(t, s.ReadyForConnections(20*time.Second))
+		return s
+	}
+	joins := natscluster.Free(t, 1)[0]
+	hub := start(server.Options{JetStream: true, StoreDir: t.TempDir(), LeafNode: server.LeafNodeOpts{Host: "127.0.0.1", Port: joins.Port}})
+	openLog(t, connect(t, ConnectOptions{URL: hub.ClientURL()}))
+	leaf := start(server.Options{LeafNode: server.LeafNodeOpts{Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats-leaf", Host: joins.String()}}}}}})
+	require.Eventually(t, func() bool { return leaf.NumLeafNodes() == 1 }, 30*time.Second, 10*time.Millisecond)
+	_, err := Connect(within(t), ConnectOptions{URL: leaf.ClientURL()})
+	require.ErrorContains(t, err, "if it is a leaf node, name the servers that keep the log")
 }

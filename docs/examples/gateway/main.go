@@ -27,13 +27,14 @@ func main() {
 	to := flag.String("to", "", "NATS address of the plane that gets them")
 	fromCreds := flag.String("from-creds", "", "file of credentials there: who may read the log")
 	toCreds := flag.String("to-creds", "", "file of credentials here: a producer of these projects")
+	principal := flag.String("to-principal", "", "who that is; with credentials")
 	projects := flag.String("projects", "00000000-0000-4000-8000-000000000000", "projects, comma separated")
 	state := flag.String("state", "gateway.json", "file that keeps how far it has come")
 	once := flag.Bool("once", false, "end at the log's head")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	g := gateway{projects: strings.Split(*projects, ","), state: *state, once: *once}
+	g := gateway{projects: strings.Split(*projects, ","), principal: *principal, state: *state, once: *once}
 	err := g.connect(*from, *fromCreds, *to, *toCreds)
 	if err == nil {
 		err = g.run(ctx)
@@ -48,14 +49,18 @@ func main() {
 type gateway struct {
 	from, to  jetstream.JetStream
 	projects  []string
+	principal string // who appends to the other log; empty: it asks nobody who they are
 	state     string
 	once      bool
 	forwarded int
 }
 
 func (g *gateway) connect(from, fromCreds, to, toCreds string) (err error) {
-	open := func(url, creds string) (jetstream.JetStream, error) {
+	open := func(url, creds, principal string) (jetstream.JetStream, error) {
 		opts := []nats.Option{nats.Name("gateway example"), nats.MaxReconnects(-1)}
+		if principal != "" { // a producer hears acknowledgements nowhere else
+			opts = append(opts, nats.CustomInboxPrefix("_INBOX."+principal))
+		}
 		if creds != "" {
 			opts = append(opts, nats.UserCredentials(creds))
 		}
@@ -65,10 +70,10 @@ func (g *gateway) connect(from, fromCreds, to, toCreds string) (err error) {
 		}
 		return jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(window))
 	}
-	if g.from, err = open(from, fromCreds); err != nil {
+	if g.from, err = open(from, fromCreds, ""); err != nil {
 		return err
 	}
-	g.to, err = open(to, toCreds)
+	g.to, err = open(to, toCreds, g.principal)
 	return err
 }
 

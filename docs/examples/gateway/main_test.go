@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -10,11 +11,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/client"
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/access"
 	"github.com/edictdev/edict/internal/test/binary"
+	"github.com/edictdev/edict/policy"
 )
 
 var many = flag.Int("gateway.nodes", 600, "nodes that the first plane has")
@@ -114,4 +120,54 @@ func TestASecondPlaneComesToTheSame(t *testing.T) {
 	g := gateway{state: state}
 	_, err = g.begin("another log")
 	require.ErrorContains(t, err, "remove the file")
+}
+
+// keyed is a NATS server of one's own, as edict nats bootstrap sets it up.
+func keyed(t *testing.T, keys *access.NATSKeys) string {
+	config, err := keys.Config(access.NATSServer{Listen: "127.0.0.1:-1", Store: t.TempDir()})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	opt, err := server.ProcessConfigFile(file)
+	require.NoError(t, err)
+	opt.NoLog, opt.NoSigs = true, true
+	s, err := server.NewServer(opt)
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(20*time.Second))
+	return s.ClientURL()
+}
+
+// At servers with accounts it reads as a worker and appends as a producer, as docs/scale.md says.
+func TestAProducersCredentialsAreEnough(t *testing.T) {
+	dir := t.TempDir()
+	keys, err := access.MakeNATSKeys(filepath.Join(dir, "keys"))
+	require.NoError(t, err)
+	c, err := keys.Producer("gw", []policy.Relation{{Kind: policy.ObjectProject, ID: mine, Name: policy.RelationOperator}}, time.Time{})
+	require.NoError(t, err)
+	producer, worker := filepath.Join(dir, "gw.creds"), filepath.Join(dir, "keys", "worker.creds")
+	require.NoError(t, c.Write(producer))
+	from, to := keyed(t, keys), keyed(t, keys)
+	for _, url := range []string{from, to} {
+		nc, err := nats.Connect(url, nats.UserCredentials(worker))
+		require.NoError(t, err)
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		require.NoError(t, err)
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EDICT_LOG", Subjects: []string{"edict.log.>"}})
+		require.NoError(t, err)
+		if url == from {
+			_, err = js.Publish(t.Context(), "edict.log."+mine.String()+".node.n1", []byte("{}"))
+			require.NoError(t, err)
+		}
+	}
+	g := gateway{projects: []string{mine.String()}, principal: "gw", state: filepath.Join(dir, "gateway.json"), once: true}
+	require.NoError(t, g.connect(from, worker, to, producer))
+	defer g.from.Conn().Close()
+	defer g.to.Conn().Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, g.run(ctx))
+	require.Equal(t, 1, g.forwarded)
 }

@@ -145,6 +145,10 @@ type verdict struct {
 	EventID string `json:"event_id"`
 }
 
+// answerPatience is how long an answer is waited for. A worker takes 4 seconds at most; one
+// that is paused or ends has the question, and answers nothing.
+var answerPatience = 5 * time.Second
+
 // appendAndLearn returns where the event stands, and the verdict on it. The digest
 // says which event is meant: what has its Nats-Msg-Id may be another.
 func appendAndLearn(ctx context.Context, js jetstream.JetStream, msg *nats.Msg) (seq uint64, v verdict, err error) {
@@ -160,13 +164,15 @@ func appendAndLearn(ctx context.Context, js jetstream.JetStream, msg *nats.Msg) 
 	project := strings.Split(msg.Subject, ".")[2] // edict.log.<project>…
 	subject := fmt.Sprintf("edict.verdict.%s.%d", project, ack.Sequence)
 	for {
-		answer, err := js.Conn().RequestWithContext(ctx, subject, question)
+		try, cancel := context.WithTimeout(ctx, answerPatience)
+		answer, err := js.Conn().RequestWithContext(try, subject, question)
+		cancel()
 		if err == nil {
 			err = json.Unmarshal(answer.Data, &v)
 		}
 		switch {
-		case errors.Is(err, nats.ErrNoResponders), err == nil && (v.Code == "behind" || v.Code == "busy"):
-			// No worker is there yet, or none has come so far: ask again.
+		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded), err == nil && (v.Code == "behind" || v.Code == "busy"):
+			// No worker is there yet, the one that was asked is gone, or none has come so far: ask again.
 		case err == nil && v.Verdict == "":
 			return 0, v, fmt.Errorf("%s: %s", v.Code, v.Detail)
 		default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -120,4 +121,37 @@ func TestTheExampleAppendsAnEventWhoseIDIsTaken(t *testing.T) {
 	msg, err := stream.GetMsg(ctx, 2)
 	require.NoError(t, err)
 	require.Contains(t, string(msg.Data), "web-1")
+}
+
+// TestTheExampleAsksAgainWhatAWorkerLeavesUnanswered: a worker that is paused, or ends, has
+// a question and answers nothing.
+func TestTheExampleAsksAgainWhatAWorkerLeavesUnanswered(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir()})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(20*time.Second))
+	nc, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EDICT_LOG", Subjects: []string{"edict.log.>"}})
+	require.NoError(t, err)
+	asked := 0
+	_, err = nc.Subscribe("edict.verdict.>", func(m *nats.Msg) {
+		if asked++; asked > 1 {
+			_ = m.Respond([]byte(`{"seq":1,"verdict":"applied"}`))
+		}
+	})
+	require.NoError(t, err)
+	patience := answerPatience
+	answerPatience = 50 * time.Millisecond
+	defer func() { answerPatience = patience }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	event := object{"id": newID(), "type": "node_updated", "project_id": project, "node_id": "web-1", "labels": object{"role": "web"}, "addresses": []string{}}
+	require.NoError(t, publish(ctx, js, &out, "edict.log."+project+".node.web-1", event))
+	require.Equal(t, "node_updated is event 1: applied\n", out.String())
 }
