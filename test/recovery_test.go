@@ -86,10 +86,18 @@ func TestAStreamIsRestoredAsThePageSays(t *testing.T) {
 				d.terminate()
 
 				o.runs("nats stream rm -f EDICT_LOG")
-				o.runs("nats stream restore backup/EDICT_LOG")
+				o.runs("nats stream restore backup/EDICT_LOG --replicas 1")
 				if everything {
 					o.remove("EDICT_CHAIN")
-					o.runs("nats stream restore backup/EDICT_CHAIN")
+					o.runs("nats stream restore backup/EDICT_CHAIN --replicas 1")
+				}
+				if servers == 3 {
+					o.runs("nats stream edit -f EDICT_LOG --replicas 3")
+					o.current("EDICT_LOG", servers)
+					if everything {
+						o.edit("EDICT_CHAIN", servers)
+						o.current("EDICT_CHAIN", servers)
+					}
 				}
 				out := d.runs("edict log verify --nats nats://a:4222", 1)
 				require.Contains(t, out, "other_log")
@@ -122,7 +130,7 @@ func TestAStreamOfACompactedLogIsRestoredAsThePageSays(t *testing.T) {
 	web.revise(3)
 	d.terminate()
 	o.runs("nats stream rm -f EDICT_LOG")
-	o.runs("nats stream restore backup/EDICT_LOG")
+	o.runs("nats stream restore backup/EDICT_LOG --replicas 1")
 	require.Contains(t, d.runs("edict log verify --nats nats://a:4222", 1), "other_log")
 	d.runs("edict log accept --nats nats://a:4222 --yes", 0)
 	d.servesAgain(web, stands)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // natsOperator does what an operator does to streams with the nats command line: nats
-// stream backup, rm and restore.
+// stream backup, rm, restore and edit.
 type natsOperator struct {
 	t    *testing.T
 	d    *drill
@@ -49,14 +50,22 @@ func (o *natsOperator) runs(command string) {
 		o.d.does(fmt.Sprintf("NATS_URL=%s %s%s", o.url, o.nats, strings.TrimPrefix(command, "nats")), 0)
 		return
 	}
-	words := strings.Fields(command)
+	words, replicas := strings.Fields(command), 0
+	if n := len(words); words[n-2] == "--replicas" {
+		var err error
+		replicas, err = strconv.Atoi(words[n-1])
+		require.NoError(o.t, err)
+		words = words[:n-2]
+	}
 	switch stream := path.Base(words[len(words)-1]); words[2] {
 	case "backup":
 		o.made[stream] = o.backup(stream)
 	case "rm":
 		o.remove(stream)
 	case "restore":
-		o.restore(stream, o.made[stream])
+		o.restore(stream, o.made[stream], replicas)
+	case "edit":
+		o.edit(stream, replicas)
 	default:
 		require.Fail(o.t, command)
 	}
@@ -120,8 +129,9 @@ func (o *natsOperator) remove(stream string) {
 	o.ask("$JS.API.STREAM.DELETE."+stream, nil, nil)
 }
 
-func (o *natsOperator) restore(stream string, b streamBackup) {
+func (o *natsOperator) restore(stream string, b streamBackup, replicas int) {
 	o.t.Helper()
+	b.Config = o.keptBy(b.Config, replicas)
 	var to struct {
 		Subject string `json:"deliver_subject"`
 	}
@@ -130,6 +140,48 @@ func (o *natsOperator) restore(stream string, b streamBackup) {
 		o.hand(to.Subject, chunk)
 	}
 	o.read(o.hand(to.Subject, nil), nil)
+}
+
+// keptBy is the configuration of a stream with another number of replicas.
+func (o *natsOperator) keptBy(config json.RawMessage, replicas int) json.RawMessage {
+	var fields map[string]any
+	require.NoError(o.t, json.Unmarshal(config, &fields))
+	fields["num_replicas"] = replicas
+	text, err := json.Marshal(fields)
+	require.NoError(o.t, err)
+	return text
+}
+
+// edit gives a stream another number of replicas.
+func (o *natsOperator) edit(stream string, replicas int) {
+	o.t.Helper()
+	var info struct{ Config json.RawMessage }
+	o.ask("$JS.API.STREAM.INFO."+stream, nil, &info)
+	o.ask("$JS.API.STREAM.UPDATE."+stream, o.keptBy(info.Config, replicas), nil)
+}
+
+// current waits until each replica of a stream is.
+func (o *natsOperator) current(stream string, replicas int) {
+	o.t.Helper()
+	o.d.shows("nats stream info EDICT_LOG")
+	require.True(o.t, waitFor(60*time.Second, func() bool {
+		var info struct {
+			Cluster struct {
+				Replicas []struct {
+					Current bool
+					Lag     uint64
+				}
+			}
+		}
+		o.ask("$JS.API.STREAM.INFO."+stream, nil, &info)
+		current := 1 // who leads it
+		for _, r := range info.Cluster.Replicas {
+			if r.Current && r.Lag == 0 {
+				current++
+			}
+		}
+		return current == replicas
+	}))
 }
 
 // hand gives a server a part of a stream. The one that takes it may be another than this

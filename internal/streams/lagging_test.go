@@ -12,9 +12,9 @@ import (
 	"github.com/edictdev/edict/internal/test/natscluster"
 )
 
-// lags has every direct get answered by a replica that does not have what is asked for, as one
+// lagging has every direct get answered by a replica that does not have what is asked for, as one
 // that was away, and whose server stands nearest.
-func lags(c *Conn) {
+func lagging(c *Conn) {
 	request := c.request
 	c.request = func(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		if strings.HasPrefix(m.Subject, directGetSubject) {
@@ -38,7 +38,7 @@ func TestAReplicaThatLagsLosesNothing(t *testing.T) {
 	}
 	want, err := l.Get(within(t), 2)
 	require.NoError(t, err)
-	lags(c)
+	lagging(c)
 
 	got, err := l.Get(within(t), 2)
 	require.NoError(t, err)
