@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/edictdev/edict/cmd/edict/internal/author"
 	"github.com/edictdev/edict/cmd/edict/internal/progress"
 	"github.com/edictdev/edict/cmd/internal/cli"
+	"github.com/edictdev/edict/internal/projector"
 )
 
 // maxExamples is how many flows of a policy a dry run of the plane gives.
@@ -101,17 +103,21 @@ func plans(ctx context.Context, c *client.Client, project uuid.UUID, drafts []au
 }
 
 // outcomeOf is what apply would tell of a draft. The plane says it: what admission policies make
-// of a draft may be what is there, and a draft that is what is there may become another.
+// of a draft may be what is there. While a revision is rolled out apply is refused, and a plan
+// says what it would do after that.
 func outcomeOf(ctx context.Context, c *client.Client, project uuid.UUID, ids map[string]uuid.UUID, d author.Draft) (string, error) {
 	id, exists := ids[d.Slug]
 	if !exists {
 		return author.Created, nil
 	}
 	stays, err := c.Policies.Revise(ctx, project, id, d.Patch(), client.DryRun)
-	if err != nil {
+	var refused *client.Problem
+	switch {
+	case errors.As(err, &refused) && refused.Code == projector.CodeRolloutUnderWay:
+		return author.Configured, nil
+	case err != nil:
 		return "", fmt.Errorf("policy %s: %w", d.Slug, err)
-	}
-	if stays.HeadRevisionID == uuid.Nil {
+	case stays.HeadRevisionID == uuid.Nil:
 		return author.Configured, nil
 	}
 	return author.Unchanged, nil

@@ -68,8 +68,8 @@ func draftHints() map[string]hint {
 		"Preview.rules":        {Schema: rules},
 
 		"NewPreview":              says("A policy that is not to be published."),
-		"NewPreview.slug":         {Schema: slug},
-		"NewPreview.display_name": {Schema: displayName},
+		"NewPreview.slug":         {Schema: schema{Pattern: slug.Pattern, MaxLength: slug.MaxLength, Examples: slug.Examples}},
+		"NewPreview.display_name": {Schema: schema{MaxLength: displayName.MaxLength}},
 		"NewPreview.tier":         {Schema: tier},
 		"NewPreview.priority":     {Schema: priority},
 		"NewPreview.default_deny": {Schema: defaultDeny},

@@ -48,8 +48,11 @@ func (s *sorted) room(n int) int {
 	if last := s.used - 1; last >= 0 && cap(s.chunks[last])-len(s.chunks[last]) >= n {
 		return last
 	}
-	if s.used == len(s.chunks) || cap(s.chunks[s.used]) < n {
-		s.chunks = slices.Insert(s.chunks, s.used, make([]byte, 0, max(n, min(chunkBytes, max(firstChunk, s.bytes)))))
+	if s.used == len(s.chunks) {
+		s.chunks = append(s.chunks, nil)
+	}
+	if cap(s.chunks[s.used]) < n { // a larger one takes its place: beside it both would stay
+		s.chunks[s.used] = make([]byte, 0, max(n, min(chunkBytes, max(firstChunk, s.bytes))))
 	}
 	s.chunks[s.used] = s.chunks[s.used][:0]
 	s.used++

@@ -75,6 +75,16 @@ func TestWritesOfAnySizeAreGathered(t *testing.T) {
 	}
 }
 
+// What a batch leaves for the next is no more than it took, also where writes become larger all the time.
+func TestWritesThatGrowLeaveNoPiecesBehind(t *testing.T) {
+	var s sorted
+	for n := firstChunk; n < chunkBytes; n += firstChunk {
+		s.reset()
+		require.NoError(t, s.Set([]byte("k"), make([]byte, n), nil))
+	}
+	require.Equal(t, 1, len(s.chunks)) // Len would print them
+}
+
 // BenchmarkSorted sorts what a batch of a rebuild writes for revisions, and one of a busy log.
 func BenchmarkSorted(b *testing.B) {
 	for name, n := range map[string]int{"rebuild": 50_000, "following": 18} {
