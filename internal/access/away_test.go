@@ -61,6 +61,9 @@ func TestATokenIsNotRefusedWhileItsIssuerIsAway(t *testing.T) {
 		"a page in its place": func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("<h1>Back soon</h1>")), Request: r}, nil
 		},
+		"an answer of another kind": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"status":"maintenance"}`)), Request: r}, nil
+		},
 		"an answer that breaks off": func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), Request: r}, nil
 		},
@@ -115,6 +118,26 @@ func TestATokenIsNotRefusedBecauseForgedOnesCameBefore(t *testing.T) {
 		require.NotErrorIs(t, err, ErrUnknown)
 		return err == nil && p.ID == "ana"
 	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// Keys that were had are kept while the issuer answers with something else: whose token names one
+// of them is believed all the while.
+func TestKeysAreKeptWhileSomethingElseIsAnswered(t *testing.T) {
+	i := issuer.New(t)
+	way := &awayWhile{next: i.Client().Transport}
+	believer, err := NewIssuer(t.Context(), i.URL, "edict", &http.Client{Transport: way})
+	require.NoError(t, err)
+	claims := map[string]any{"iss": i.URL, "aud": "edict", "sub": "4711", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+	good, forged := i.Sign(i.Key, claims), i.Sign(issuer.New(t).Key, claims)
+	_, _, err = believer.Verify(t.Context(), good)
+	require.NoError(t, err)
+	way.how = func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	}
+	_, _, err = believer.Verify(t.Context(), forged)
+	require.ErrorAs(t, err, new(*AwayError))
+	_, _, err = believer.Verify(t.Context(), good)
+	require.NoError(t, err)
 }
 
 // Whose keys were never asked for believes nobody, and refuses nobody.

@@ -76,6 +76,30 @@ func (s *seldom) ask(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
+// keysAnswered has an answer of other JSON than keys fail: the verifier would take it for none at
+// all, and forget those that it has.
+type keysAnswered struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (k keysAnswered) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := k.next.RoundTrip(r)
+	if err != nil || res.StatusCode != http.StatusOK {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if json.Unmarshal(body, &set) == nil && set.Keys == nil {
+		return nil, errors.New("it answers without keys")
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
+}
+
 // AwayError means that an issuer could not be asked now: it, or the way to it, is away.
 type AwayError struct{ Err error }
 
@@ -153,7 +177,9 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err := provider.Claims(&at); err != nil {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, err)
 	}
-	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), client), at.Keys)}
+	asked := *client
+	asked.Transport = keysAnswered{from}
+	keys := issuerKeys{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), &asked), at.Keys)}
 	return &OIDC{
 		verifier: oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: algorithms}),
 		client:   client, transport: transport, endpoint: provider.Endpoint(), issuer: issuer, audience: audience,
