@@ -88,16 +88,16 @@ func writeAdmitted(w io.Writer, r resource.Admitted) {
 	fmt.Fprintf(w, "Status:    %s\n", r.Status)
 	p := r.ServiceProvider
 	if p.Value != "" {
-		fmt.Fprintf(w, "Provider:  %s\n", p.Value)
+		fmt.Fprintf(w, "Provider:  %s\n", cli.Escaped(p.Value, ""))
 	}
 	if len(p.Constraints.AllowList) > 0 {
-		fmt.Fprintf(w, "Allowed:   %s\n", strings.Join(p.Constraints.AllowList, ", "))
+		fmt.Fprintf(w, "Allowed:   %s\n", cli.Escaped(strings.Join(p.Constraints.AllowList, ", "), ""))
 	}
 	if len(p.Constraints.Patterns) > 0 {
-		fmt.Fprintf(w, "Patterns:  %s\n", strings.Join(p.Constraints.Patterns, " and "))
+		fmt.Fprintf(w, "Patterns:  %s\n", cli.Escaped(strings.Join(p.Constraints.Patterns, " and "), ""))
 	}
 	if b, err := json.MarshalIndent(r.RequestPayload, "", "  "); err == nil {
-		fmt.Fprintf(w, "\n%s\n", b)
+		fmt.Fprintf(w, "\n%s\n", cli.Escaped(string(b), "\n"))
 	}
 }
 

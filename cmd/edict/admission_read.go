@@ -43,7 +43,7 @@ func writeAdmission(w io.Writer, p resource.AdmissionPolicy) {
 		fmt.Fprintf(w, "Description:  %s\n", cli.Escaped(p.Description, ""))
 	}
 	fmt.Fprintf(w, "ID:           %s\nLevel:        %s\nPriority:     %d\nMatches:      %s\nMode:         %s\nTest cases:   %d\nVersion:      %d\nUpdated:      %s\nBy:           %s\n\n%s\n",
-		p.ID, cli.Escaped(levelAndOwner(p), ""), p.Priority, cli.Escaped(criteria(p), ""), modeOf(p), len(p.TestCases), p.Version, stamp(p.UpdatedAt), p.CreatedBy, codeText(p.RegoCode))
+		p.ID, cli.Escaped(levelAndOwner(p), ""), p.Priority, cli.Escaped(criteria(p), ""), modeOf(p), len(p.TestCases), p.Version, stamp(p.UpdatedAt), cli.Escaped(p.CreatedBy, ""), codeText(p.RegoCode))
 }
 
 // codeText is code as a terminal may show it. A file has it whole with -o yaml.

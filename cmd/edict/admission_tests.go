@@ -109,9 +109,9 @@ func writeTested(w io.Writer, all []tested) {
 	for _, t := range all {
 		for _, r := range t.Results {
 			if r.Failure == "" {
-				fmt.Fprintf(w, "ok    %s: %s\n", t.Name, r.Name)
+				fmt.Fprintf(w, "ok    %s: %s\n", t.Name, cli.Escaped(r.Name, ""))
 			} else {
-				fmt.Fprintf(w, "FAIL  %s: %s: %s\n", t.Name, r.Name, r.Failure)
+				fmt.Fprintf(w, "FAIL  %s: %s\n", t.Name, cli.Escaped(r.Name+": "+r.Failure, ""))
 			}
 		}
 		if t.Coverage != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/edictdev/edict/api/resource"
+	"github.com/edictdev/edict/internal/admission"
 )
 
 func TestATableObeysNobodysEscapes(t *testing.T) {
@@ -34,4 +35,19 @@ func TestADescriptionObeysNobodysEscapes(t *testing.T) {
 	require.Contains(t, out.String(), `Name:         a\u202eb`)
 	require.Contains(t, out.String(), `no\u2028way`)
 	require.Contains(t, out.String(), `By:           root\x1b[2K\nBy:           ana`)
+}
+
+// The tests of 'edict admission list -o yaml' are everybody's, and so is what an evaluation gives.
+func TestWhatPoliciesGiveObeysNobodysEscapes(t *testing.T) {
+	var out strings.Builder
+	writeTested(&out, []tested{{Name: "mine", Results: []admission.TestResult{{Name: "good\x1b[2J\nok    theirs: good"}, {Name: "bad\n", Failure: "no\u202e\nway"}}}})
+	require.Equal(t, `ok    mine: good\x1b[2J\nok    theirs: good`+"\n"+`FAIL  mine: bad\n: no\u202e\nway`+"\n", out.String())
+	out.Reset()
+	var r resource.Admitted
+	r.ServiceProvider.Value = "aws\nAllowed:   all"
+	r.ServiceProvider.Constraints.AllowList, r.ServiceProvider.Constraints.Patterns = []string{"a\x1b[1A"}, []string{"b\a"}
+	r.RequestPayload = []byte("{\"a\":\"b\u202e\"}")
+	writeAdmitted(&out, r)
+	require.Contains(t, out.String(), `Provider:  aws\nAllowed:   all`+"\n"+`Allowed:   a\x1b[1A`+"\n"+`Patterns:  b\a`+"\n")
+	require.Contains(t, out.String(), `"b\u202e"`)
 }
