@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -76,7 +77,7 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 		return stored, err
 	}
 	if *expected == 0 && ownedByUser(d) && !c.dry {
-		if err := a.counting.Acquire(c.r.Context(), 1); err != nil {
+		if err := a.awaitTurn(c); err != nil {
 			return stored, err
 		}
 		defer a.counting.Release(1)
@@ -108,6 +109,17 @@ func (a *admissionPolicies) write(c *call, w admissionWrite) (stored projector.A
 		}
 	}
 	return stored, err
+}
+
+// awaitTurn waits until nobody else counts a user's policies, as long as a write may take.
+func (a *admissionPolicies) awaitTurn(c *call) error {
+	ctx, cancel := context.WithTimeout(c.r.Context(), a.writes.patience)
+	defer cancel()
+	if err := a.counting.Acquire(ctx, 1); err != nil {
+		return problem(http.StatusServiceUnavailable, CodeLogUnavailable,
+			"other policies of users are being written, and the turn of this one did not come (%v): nothing was written", err)
+	}
+	return nil
 }
 
 // madeBefore finds the write that was made under this key, at whichever worker, and what

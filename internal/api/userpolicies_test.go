@@ -57,3 +57,19 @@ func TestAUserHasNoMorePoliciesForWritingThemAtOnce(t *testing.T) {
 		require.Equal(t, 409, (<-second).StatusCode)
 	})
 }
+
+// Whose turn to be counted does not come is told so in time, as for any write that waits.
+func TestAPolicyOfAUserWaitsForItsTurnInPatience(t *testing.T) {
+	a := newPlane(t)
+	b, log := lateWorker(t, a)
+	b.admit(t, admissionDraft(t, "p0", "user", 1, specified(`{"patch": {}}`))) // the store has opened its files by then
+	var second answer
+	synctest.Test(t, func(t *testing.T) {
+		log.before = func() {
+			log.before = nil
+			second = b.do("POST", admissions, admissionDraft(t, "p2", "user", 2, specified(`{"patch": {}}`), "user_id", "ben"))
+		}
+		b.do("POST", admissions, admissionDraft(t, "p1", "user", 1, specified(`{"patch": {}}`), "user_id", "ana"))
+	})
+	b.want(503, "log_unavailable", second)
+}
