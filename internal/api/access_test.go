@@ -381,6 +381,23 @@ func TestABootstrapTokenEndsWhereTimeIsCounted(t *testing.T) {
 	}
 }
 
+// What the log has already may stay in a list, or nothing else of its principal could be changed:
+// the token not revoked, above all.
+func TestABootstrapTokenOfAnotherTimeIsRevoked(t *testing.T) {
+	p := newPlane(t)
+	kept := bootstrap{token: awaitedToken, project: project, expires: time.Date(1600, 1, 1, 0, 0, 0, 0, time.UTC)}.kept()
+	d := policy.Principal{Kind: policy.Agent, Bootstrap: []policy.Bootstrap{kept}}
+	_, _, err := p.log.Publish(t.Context(), streams.Append{Event: policy.PrincipalUpdated{ID: uuid.New(), Principal: "n1", Document: d}})
+	require.NoError(t, err)
+	put := func() answer {
+		return p.do("PUT", "/v1/access/principals/n1", string(policy.AppendPrincipal(nil, d)))
+	}
+	d.Bootstrap[0].State = policy.BootstrapRevoked
+	p.want(http.StatusOK, "", put())
+	d.Bootstrap[0].Expires = kept.Expires.Add(time.Hour)
+	p.want(http.StatusUnprocessableEntity, "invalid_time", put())
+}
+
 // A bootstrap token registers one node: what another principal lists is refused, used or not.
 func TestABootstrapTokenIsOnePrincipals(t *testing.T) {
 	p, tokens := guarded(t, roles)

@@ -266,18 +266,20 @@ func (h *principalHandlers) checkTaken(id policy.PrincipalID, doc policy.Princip
 
 // checkBootstrap refuses a bootstrap token that another principal lists. The fold takes it, and
 // it registers the first of them by id, though the other was meant, maybe. It also takes one whose
-// end its clock does not reach, and takes that for another moment.
+// end its clock does not reach, and takes that for another moment: one that the log has may stay, so
+// that it can be revoked.
 func (h *principalHandlers) checkBootstrap(id policy.PrincipalID, doc policy.Principal) (err error) {
-	for i, t := range doc.Bootstrap {
-		if first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); t.Expires.Before(first) || t.Expires.After(last) {
-			return broken(http.StatusUnprocessableEntity, policy.CodeInvalidTime, fmt.Sprintf("/bootstrap/%d/expires_at", i),
-				"a bootstrap token ends from %s to %s", first.UTC().Format(time.DateOnly), last.UTC().Format(time.DateOnly))
-		}
-	}
+	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 	h.model.Read(func(v *projector.View) {
 		for i, t := range doc.Bootstrap {
-			if by, _, ok := v.Bootstrap(t.Hash); ok && by.ID != id && err == nil {
+			by, had, ok := v.Bootstrap(t.Hash)
+			switch {
+			case err != nil:
+			case ok && by.ID != id:
 				err = problem(http.StatusConflict, CodeCredentialTaken, "%s lists the bootstrap token that is at /bootstrap/%d: make another for %s with edict access bootstrap", by.ID, i, id)
+			case (t.Expires.Before(first) || t.Expires.After(last)) && !(ok && had.Expires.Equal(t.Expires)):
+				err = broken(http.StatusUnprocessableEntity, policy.CodeInvalidTime, fmt.Sprintf("/bootstrap/%d/expires_at", i),
+					"a bootstrap token ends from %s to %s", first.UTC().Format(time.DateOnly), last.UTC().Format(time.DateOnly))
 			}
 		}
 	})
