@@ -163,7 +163,7 @@ func NewIssuer(ctx context.Context, issuer, audience string, client *http.Client
 	if err != nil && from.away.Load() {
 		return nil, fmt.Errorf("issuer %s: %w", issuer, &AwayError{err})
 	}
-	if other, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+	if other, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok && other.Discovered != "" {
 		return nil, fmt.Errorf("issuer %s: it calls itself %.300q, and so do its tokens: name it so", issuer, other.Discovered)
 	}
 	if err != nil {

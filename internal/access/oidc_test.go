@@ -96,6 +96,9 @@ func TestAnIssuerThatIsNoneIsNamedInOneLine(t *testing.T) {
 		"another page": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("<html>\r\n<body>\r\n" + strings.Repeat("welcome ", 10_000)))
 		},
+		"JSON of something else": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"status":"ok"}`))
+		},
 	} {
 		s := httptest.NewServer(page)
 		defer s.Close()
