@@ -152,7 +152,7 @@ func (e *ConnectError) Error() string {
 	case errors.Is(e.Err, nats.ErrAuthorization):
 		hint = "; the server asks for credentials, and these, or none, are not good there"
 	case errors.Is(e.Err, nats.ErrSecureConnWanted):
-		hint = "; it speaks no TLS: use nats://"
+		hint = "; it speaks no TLS: use nats://, without certificates" // of which one alone asks for TLS, too
 	case errors.As(e.Err, new(*tls.CertificateVerificationError)): // it runs there; which authority to trust the caller knows
 		hint = ""
 	}
