@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -173,10 +174,10 @@ func TestANATSServerOfAnotherCertificateIsNamed(t *testing.T) {
 	t.Parallel()
 	signer, err := artifact.GenerateSigner()
 	require.NoError(t, err)
-	pem, err := signer.PEM()
+	secret, err := signer.PEM()
 	require.NoError(t, err)
 	key := filepath.Join(t.TempDir(), "plane.pem")
-	require.NoError(t, os.WriteFile(key, pem, 0o600))
+	require.NoError(t, os.WriteFile(key, secret, 0o600))
 	lent := httptest.NewTLSServer(http.NotFoundHandler())
 	defer lent.Close()
 	start := func(secured bool) string {
@@ -202,6 +203,10 @@ func TestANATSServerOfAnotherCertificateIsNamed(t *testing.T) {
 	serve := []string{"serve", "--data", filepath.Join(t.TempDir(), "d"), "--signing-key", key, "--http", "127.0.0.1:0", "--nats"}
 	require.Contains(t, ended(append(serve, strange)...), "certificate signed by unknown authority; give its certificate's authority with --nats-ca FILE\n")
 	require.Contains(t, ended("log", "verify", "--nats", strange), "certificate signed by unknown authority; give its certificate's authority with --ca FILE\n")
-	require.Contains(t, ended(append(serve, plain)...), "it speaks no TLS: use nats://\n")
-	require.Contains(t, ended("log", "verify", "--nats", plain), "it speaks no TLS: use nats://\n")
+	require.Contains(t, ended(append(serve, plain)...), "it speaks no TLS: use nats://, without certificates\n")
+	require.Contains(t, ended("log", "verify", "--nats", plain), "it speaks no TLS: use nats://, without certificates\n")
+	// An authority asks for TLS, too, whatever the address says.
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: lent.Certificate().Raw}), 0o600))
+	require.Contains(t, ended("log", "verify", "--nats", "nats"+strings.TrimPrefix(plain, "tls"), "--ca", authority), "it speaks no TLS: use nats://, without certificates\n")
 }

@@ -75,6 +75,8 @@ type Conn struct {
 	refused atomic.Bool
 	// silent is true while the last message for the log got no answer.
 	silent atomic.Bool
+	// patience is how long Writable waits for the server's word. Tests wait longer, or less.
+	patience time.Duration
 
 	// request sends a message and waits for one answer. Tests lose answers here.
 	request func(ctx context.Context, m *nats.Msg) (*nats.Msg, error)
@@ -89,7 +91,7 @@ func Connect(ctx context.Context, opt ConnectOptions) (*Conn, error) {
 	if opt.Replicas < 0 || opt.Replicas > maxReplicas {
 		return nil, fmt.Errorf("connect: %d replicas: must be 1..%d", opt.Replicas, maxReplicas)
 	}
-	c := &Conn{name: opt.Name, link: newLink(opt.GiveUp), log: opt.Log, maxBatch: 1000, ahead: followBuffer, behind: followBehind, replicas: max(1, opt.Replicas), asked: opt.Replicas > 0, writing: &writing{}}
+	c := &Conn{name: opt.Name, link: newLink(opt.GiveUp), log: opt.Log, maxBatch: 1000, ahead: followBuffer, behind: followBehind, replicas: max(1, opt.Replicas), asked: opt.Replicas > 0, writing: &writing{}, patience: roomPatience}
 	options := append(c.handlers(opt),
 		nats.Name(opt.Name),
 		nats.Timeout(connectTimeout),
@@ -152,7 +154,7 @@ func (e *ConnectError) Error() string {
 	case errors.Is(e.Err, nats.ErrAuthorization):
 		hint = "; the server asks for credentials, and these, or none, are not good there"
 	case errors.Is(e.Err, nats.ErrSecureConnWanted):
-		hint = "; it speaks no TLS: use nats://"
+		hint = "; it speaks no TLS: use nats://, without certificates" // of which one alone asks for TLS, too
 	case errors.As(e.Err, new(*tls.CertificateVerificationError)): // it runs there; which authority to trust the caller knows
 		hint = ""
 	}

@@ -46,8 +46,10 @@ func TestAReplicaThatLagsLosesNothing(t *testing.T) {
 	first, err := l.NextOf(within(t), e, 1)
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), first.Seq)
-	_, err = l.Get(within(t), 4)
-	require.ErrorIs(t, err, ErrNotFound, "the leader counts three")
+	for _, seq := range []uint64{0, 4} {
+		_, err = l.Get(within(t), seq)
+		require.ErrorIs(t, err, ErrNotFound, "the leader counts from one to three")
+	}
 	_, err = l.NextOf(within(t), node("n2", 9), 1)
 	require.ErrorIs(t, err, ErrNotFound)
 	for batch, err := range l.Follow(within(t), 3) { // what stands before it is held against the log

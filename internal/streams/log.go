@@ -182,7 +182,7 @@ func (l *Log) Get(ctx context.Context, seq uint64) (Message, error) {
 	if serr != nil {
 		return m, fmt.Errorf("whether %s has sequence %d: %w", LogStream, seq, serr)
 	}
-	if seq > s.Last {
+	if seq < s.First || seq > s.Last {
 		return m, err
 	}
 	for range 10 {

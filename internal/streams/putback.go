@@ -116,15 +116,15 @@ func spread(ctx context.Context, c *Conn) (*jetstream.StreamInfo, error) {
 		return nil, fmt.Errorf("have %d servers keep it: %w", c.replicas, err)
 	}
 	again := backoff.Steady(spreadLook)
-	var before string
-	for waited := time.Duration(0); waited < spreadPatience; waited += spreadLook {
+	var before []uint64
+	for moved := time.Now(); time.Since(moved) < spreadPatience; { // a server that answers nothing takes time, too
 		info, err := c.streamInfo(ctx, LogStream)
 		if err == nil && spreadOut(info) {
 			return info, nil
 		}
 		if err == nil {
-			if now := fmt.Sprint(lags(info)); now != before {
-				before, waited = now, 0
+			if now := lags(info); !slices.Equal(now, before) {
+				before, moved = now, time.Now()
 			}
 		}
 		if err := again.Pause(ctx); err != nil {

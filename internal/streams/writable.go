@@ -42,7 +42,7 @@ func (l *Log) Writable(ctx context.Context) error {
 	return l.room(ctx)
 }
 
-// roomPatience bounds a question that is one of several checks.
+// roomPatience bounds a question that is one of several checks (Conn.patience).
 const roomPatience = time.Second
 
 // room asks the server that leads the log for its word on storage, where it refused
@@ -59,7 +59,7 @@ func (l *Log) room(ctx context.Context) error {
 	m.Header.Set(headerBatchID, "room")
 	m.Header.Set(headerExpectName, "none")
 	l.c.refused.Store(false) // store sets it again, where this or anything meanwhile is refused for want of room
-	switch _, err := l.c.store(ctx, m, roomPatience); {
+	switch _, err := l.c.store(ctx, m, l.c.patience); {
 	case errors.Is(err, ErrUnknown) && silent && l.c.Connected():
 		l.c.refused.Store(true)
 		return fmt.Errorf("the server that leads %s answers no event that is sent to it: see that all servers which are to keep it do (nats stream info %s), and restart the one that leads it", LogStream, LogStream)

@@ -65,7 +65,12 @@ func TestFewerReplicasThanThePlaneWasToldAreNamedWhileItRuns(t *testing.T) {
 func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 	t.Parallel()
 	ns := elsewhere(t)
-	conn := connect(t, ConnectOptions{URL: ns.ClientURL()})
+	patient := func() *Conn {
+		c := connect(t, ConnectOptions{URL: ns.ClientURL()})
+		c.patience = within20s
+		return c
+	}
+	conn := patient()
 	l := openLog(t, conn)
 	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
 	require.NoError(t, err)
@@ -85,7 +90,7 @@ func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 		require.ErrorIs(t, err, ErrStorage)
 		require.ErrorContains(t, err, "raise max_file_store of the server that leads EDICT_LOG")
 	}
-	require.ErrorIs(t, openLog(t, connect(t, ConnectOptions{URL: ns.ClientURL()})).Writable(within(t)), ErrStorage, "a plane that has not written yet asks, too")
+	require.ErrorIs(t, openLog(t, patient()).Writable(within(t)), ErrStorage, "a plane that has not written yet asks, too")
 
 	require.NoError(t, conn.js.DeleteStream(within(t), "OTHER"))
 	require.NoError(t, l.Writable(within(t)))
@@ -104,6 +109,7 @@ func TestALogOnAServerWithoutRoomSaysSoUntilThereIsSome(t *testing.T) {
 func TestALogWhoseServerAnswersNoWriteSaysSo(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, ConnectOptions{URL: elsewhere(t).ClientURL()})
+	conn.patience = within20s
 	l := openLog(t, conn)
 	_, _, err := l.Publish(within(t), Append{Event: node("a", 1)})
 	require.NoError(t, err)
@@ -121,10 +127,11 @@ func TestALogWhoseServerAnswersNoWriteSaysSo(t *testing.T) {
 	defer cancel()
 	_, _, err = l.Publish(short, Append{Event: node("a", 2)})
 	require.ErrorIs(t, err, ErrUnknown)
+	conn.patience = time.Millisecond
 	for range 2 {
 		require.ErrorContains(t, l.Writable(within(t)), "answers no event")
 	}
-	conn.request = request
+	conn.request, conn.patience = request, within20s
 	require.NoError(t, l.Writable(within(t)))
 	heard, err := conn.nc.SubscribeSync(wire.PrefixLog + ">")
 	require.NoError(t, err)

@@ -167,7 +167,7 @@ func appendAndLearn(ctx context.Context, js jetstream.JetStream, msg *nats.Msg) 
 		try, cancel := context.WithTimeout(ctx, answerPatience)
 		answer, err := js.Conn().RequestWithContext(try, subject, question)
 		cancel()
-		if err == nil {
+		if v = (verdict{}); err == nil { // what an earlier answer said is over
 			err = json.Unmarshal(answer.Data, &v)
 		}
 		switch {

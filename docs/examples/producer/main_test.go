@@ -140,7 +140,11 @@ func TestTheExampleAsksAgainWhatAWorkerLeavesUnanswered(t *testing.T) {
 	require.NoError(t, err)
 	asked := 0
 	_, err = nc.Subscribe("edict.verdict.>", func(m *nats.Msg) {
-		if asked++; asked > 1 {
+		switch asked++; asked {
+		case 1:
+		case 2:
+			_ = m.Respond([]byte(`{"seq":1,"code":"behind","detail":"it folds"}`))
+		default:
 			_ = m.Respond([]byte(`{"seq":1,"verdict":"applied"}`))
 		}
 	})
