@@ -55,9 +55,12 @@ func (t *tour) announced(ctx context.Context, seq uint64, want map[pair]bool, be
 	if r.followed > 0 {
 		r.verified = heard.Sub(began)
 	}
-	t.causes = append(t.causes, seq)
+	t.shown(seq, want)
 	return r, nil
 }
+
+// shown notes a change for the end of the tour.
+func (t *tour) shown(seq uint64, rows map[pair]bool) { t.causes = append(t.causes, cause{seq, rows}) }
 
 // perNode counts the rows of each node.
 func perNode(rows map[pair]bool) map[string]int {

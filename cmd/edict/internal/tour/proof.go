@@ -28,10 +28,8 @@ func (t *tour) compare(ctx context.Context) error {
 	if err := t.crowd.rising(); err != nil {
 		return err
 	}
-	for _, seq := range t.causes {
-		if err := t.tellsNobodyElse(seq); err != nil {
-			return err
-		}
+	if err := t.tellsNobodyElse(); err != nil {
+		return err
 	}
 	compared := 0
 	for id := range t.crowd.members {
@@ -49,20 +47,21 @@ func (t *tour) compare(ctx context.Context) error {
 	return nil
 }
 
-// tellsNobodyElse checks that followed nodes heard of an event if, and only
+// tellsNobodyElse checks that followed nodes heard of a change if, and only
 // if, it changed a row of theirs.
-func (t *tour) tellsNobodyElse(seq uint64) error {
-	rows, _ := t.tap.tally(seq)
-	concerned := perNode(rows)
+func (t *tour) tellsNobodyElse() error {
 	t.crowd.mu.Lock()
 	defer t.crowd.mu.Unlock()
-	for id, m := range t.crowd.members {
-		if id == t.world.nodes[t.world.traveller].ID {
-			continue
-		}
-		heard, _ := m.heard(t.crowd.base, seq)
-		if err := check(fmt.Sprintf("messages about event %d to node %s", seq, id), concerned[id], heard); err != nil {
-			return err
+	for _, c := range t.causes {
+		concerned := perNode(c.rows)
+		for id, m := range t.crowd.members {
+			if id == t.world.nodes[t.world.traveller].ID {
+				continue
+			}
+			heard, _ := m.heard(t.crowd.base, c.seq)
+			if err := check(fmt.Sprintf("messages about event %d to node %s", c.seq, id), concerned[id], heard); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

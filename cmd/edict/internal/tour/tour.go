@@ -63,7 +63,13 @@ type tour struct {
 	group  *errgroup.Group
 	left   policy.EventID // where the node that goes away was
 	gone   uuid.UUID      // the policy that was deleted
-	causes []uint64       // log sequences of the changes shown
+	causes []cause        // the changes shown
+}
+
+// cause is a change that was shown: its log sequence, and the rows that it changed.
+type cause struct {
+	seq  uint64
+	rows map[pair]bool
 }
 
 // Run gives the tour. An error says what differed from what was claimed.
