@@ -115,6 +115,7 @@ type bench struct {
 	patience       time.Duration   // with which it waits for a table
 	kernelPatience time.Duration   // with which it waits for nft
 	enforcer       *agent.Enforcer // of the present life
+	begun          func()          // when a life has opened its directory, and not run yet; nil: nothing
 }
 
 func newBench(t *testing.T) *bench {
@@ -143,6 +144,9 @@ func (b *bench) life(during func(next func() agent.Status)) {
 		Every:  time.Millisecond, MaxAge: time.Minute, Patience: b.patience, KernelPatience: b.kernelPatience, FS: b.disk, Log: b.log, Now: b.clock, Metrics: b.shown,
 		Looked: func(s agent.Status) {
 			if open {
+				if b.begun != nil {
+					b.begun()
+				}
 				opened <- s
 				return
 			}
@@ -600,9 +604,11 @@ func TestADamagedTableIsNotPutInForce(t *testing.T) {
 		require.Contains(t, log.String(), "the kept table cannot be applied")
 		require.Equal(t, 1, strings.Count(log.String(), "it was changed"), "nothing is said of a plane that was not asked")
 	}()
-	b.life(func(next func() agent.Status) {
+	b.begun = func() {
 		require.Empty(t, b.rules())
 		b.plane.put(text, nil)
+	}
+	b.life(func(next func() agent.Status) {
 		require.Equal(t, agent.StateCurrent, next().State)
 		require.Contains(t, b.rules(), "443")
 	})
