@@ -14,16 +14,23 @@ import (
 	"github.com/edictdev/edict/internal/test/leftout"
 )
 
-// Who runs validate for others, as CI does, must not take a full disk for a broken rule.
-func TestWhatCannotBeWrittenIsNoBrokenRule(t *testing.T) {
-	t.Parallel()
+// fullDisk is an output that takes nothing.
+func fullDisk(t *testing.T) *os.File {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		leftout.Here(t, "it needs /dev/full and /proc")
 	}
-	dir, keys := repositoryAndKeys(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, full.Close()) })
+	return full
+}
+
+// Who runs validate for others, as CI does, must not take a full disk for a broken rule.
+func TestWhatCannotBeWrittenIsNoBrokenRule(t *testing.T) {
+	t.Parallel()
+	full := fullDisk(t)
+	dir, keys := repositoryAndKeys(t)
 	compile := []string{"compile", "--repo", dir, "--version", "1", "--signing-key", filepath.Join(keys, "primary.key")}
 	keygen := []string{"keygen", "--repo", dir, "--kind", "user", "--name", "carol", "--out-key", filepath.Join(keys, "carol.key")}
 	for name, tc := range map[string]struct {
@@ -50,13 +57,8 @@ func TestWhatCannotBeWrittenIsNoBrokenRule(t *testing.T) {
 // What the enrollment log says was issued lies where it was wanted, though nobody could be shown it.
 func TestWhatIsRecordedIsKeptThoughItCannotBeShown(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		leftout.Here(t, "it needs /dev/full")
-	}
+	full := fullDisk(t)
 	dir, keys := repositoryAndKeys(t)
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, full.Close()) })
 	var said bytes.Buffer
 	run := func(stdout io.Writer, want int, args ...string) {
 		require.Equal(t, want, run(t.Context(), append(args, "--repo", dir), stdout, &said), "%v: %s", args, &said)
